@@ -20,6 +20,7 @@ PER_ELEMENT_REDUCED = 50
 PER_COMPARISON = 200  # of an element that is sorted, or looked for
 FOREIGN_CALL = 100_000_000  # of a function of which nothing is known
 LIKELY_TRIPS = 8  # of a loop without a bound
+FEW_ELEMENTS = 8  # of each tensor of a body that waits for its operations one after another
 LIKELY_SIZE = 128  # of an axis whose size is unknown, to choose an order of contraction
 
 # ---------------------------------------------------------------------------------------- flops

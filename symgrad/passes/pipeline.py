@@ -29,6 +29,7 @@ from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.loops.hoist_scanned import hoist_scanned
+from symgrad.passes.loops.join_loops import join_loops
 from symgrad.passes.loops.licm import licm
 from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.passes.loops.prepack import prepack
@@ -254,6 +255,16 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
             "simplify": "what is between loops is as cheap as it gets",
             "cse": "what two loops read is one tensor",
             "prepack": "what leaves a loop is not read by parts",
+        },
+        phase="settled",
+    ),
+    GraphPass(
+        "join-loops",
+        join_loops,
+        after={
+            "simplify": "bodies of equal loops have become equal",
+            "cse": "what loops begin with is one tensor",
+            "fuse-parts": "loops over parts are joined there, with what is between them",
         },
         phase="settled",
     ),

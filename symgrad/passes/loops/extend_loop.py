@@ -72,8 +72,8 @@ def extend_loop(loop: Node, inputs: tuple[Tensor, ...], extension: Extension) ->
     region = region_of_body(body)
     stacks = list(dict.fromkeys(t for t in extension.slices.values() if isinstance(t, Tensor)))
     fixed = list(dict.fromkeys([*extension.invariants.values(), *extension.tests.values()]))
-    slices = [_placeholder(region, t, t.type.with_shape(t.shape[1:])) for t in stacks]
-    invariants = [_placeholder(region, t, t.type) for t in fixed]
+    slices = [placeholder_inside(region, t, t.type.with_shape(t.shape[1:])) for t in stacks]
+    invariants = [placeholder_inside(region, t, t.type) for t in fixed]
     slice_of = dict(zip(stacks, slices, strict=True))
     invariant_of = dict(zip(fixed, invariants, strict=True))
     replaced = {t: slice_of[s] for t, s in extension.slices.items() if isinstance(s, Tensor)}
@@ -97,7 +97,7 @@ def _condition(loop: Node, fixed: Sequence[Tensor], extension: Extension) -> Gra
     condition = LoopView(loop).condition
     assert condition is not None, f"{loop!r} has no condition"
     region = region_of_body(condition)
-    inside = {t: _placeholder(region, t, t.type) for t in fixed}
+    inside = {t: placeholder_inside(region, t, t.type) for t in fixed}
     return substituted(
         condition,
         {t: inside[outer] for t, outer in extension.tests.items()},
@@ -106,7 +106,7 @@ def _condition(loop: Node, fixed: Sequence[Tensor], extension: Extension) -> Gra
     )
 
 
-def _placeholder(region: Region | None, outer: Tensor, type_: TensorType) -> Tensor:
+def placeholder_inside(region: Region | None, outer: Tensor, type_: TensorType) -> Tensor:
     """Make what stands inside for a tensor from around, or for a slice of it."""
     node = outer.node
     attrs: dict[str, Attr] = {"dtype": type_.dtype, "shape": type_.shape}
