@@ -206,8 +206,7 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
         side_by_side = _side_by_side(scope, loop, width)
         with counted_loop(builder, start, end, width) as at:
             inside = side_by_side.inside(loop.var, at)
-            if width > 1:
-                emit_asking(inside, loop)
+            emit_asking(inside, loop)
             emit_body(inside, loop.body)
         if loop.extent % width == loop.parallel % width == 0:
             return
@@ -223,8 +222,7 @@ def _count(scope: KernelScope, loop: For, bounds: tuple[int, int, int]) -> None:
     """Emit a loop of (start, stop, step); nothing if it never runs, no loop if it runs once."""
 
     def carry(inside: KernelScope, _: Sequence[ir.Value]) -> Sequence[ir.Value]:
-        if inside.vector.width > 1:
-            emit_asking(inside, loop)
+        emit_asking(inside, loop)
         emit_body(inside, loop.body)
         return ()
 

@@ -2,14 +2,21 @@
 
     for i in 0..1048576 vector(16) asks { ... m[i] ... x[3*i] ... v[i + 5] ... s[0] ... }
 
-walks through `m[i]` and `v[i + 5]`. Which loop asks for what comes next on these, and where it
-pays, is decided in `schedule/ask_ahead.py`; how, in `llvm/asking.py`.
+walks through `m[i]` and `v[i + 5]`. A loop without vectors,
+
+    for i in 0..100000 asks { ... for k in 0..26 vector(8) { ... m[28*i + k + 2] = t0 } }
+
+goes through rows of 28 elements, if that is all that it writes to `m`. Which loop asks for what
+comes next on these, and where it pays, is decided in `schedule/ask_ahead.py`; how, in
+`llvm/asking.py`.
 """
 
 from __future__ import annotations
 
-from symgrad.codegen.loops.language import For, Index
-from symgrad.codegen.loops.rewrite import accesses, index_extents
+from collections.abc import Mapping
+
+from symgrad.codegen.loops.language import For, Index, Store
+from symgrad.codegen.loops.rewrite import accesses, index_extents, statements
 
 
 def walks(loop: For) -> list[tuple[str, Index]]:
@@ -21,3 +28,28 @@ def walks(loop: For) -> list[tuple[str, Index]]:
         if index.coefficient(loop.var) == 1
         and all(isinstance(atom, str) and atom not in bound for atom, _ in index.terms)
     ]
+
+
+def rows_written(loop: For) -> dict[str, int]:
+    """Return the buffers in which each iteration writes to a row of its own, and how long it is."""
+    extents = index_extents(loop.body)
+    found: dict[str, int] = {}
+    for statement in statements(loop.body):
+        if isinstance(statement, Store):
+            row = _row(statement.index, loop.var, extents)
+            is_one = found.setdefault(statement.buffer, row) == row
+            found[statement.buffer] = row if is_one else 0
+    return {buffer: row for buffer, row in found.items() if row}
+
+
+def _row(index: Index, var: str, extents: Mapping[str, int]) -> int:
+    """Return how far apart iterations of `var` write, 0 if one may write where others do."""
+    row, least, most = index.coefficient(var), index.const, index.const
+    for atom, factor in index.terms:
+        if atom == var:
+            continue
+        if not isinstance(atom, str) or atom not in extents:
+            return 0
+        span = factor * (extents[atom] - 1)
+        least, most = least + min(span, 0), most + max(span, 0)
+    return row if least >= 0 and most < row else 0

@@ -61,6 +61,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
     ZeroBorder,
 )
+from symgrad.codegen.loops.next_pages import rows_written
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.codegen.loops.verify_scope import VerifyScope
 from symgrad.graph.dtypes import DType, bool_, int64
@@ -247,7 +248,8 @@ class _Verifier:
         verify_power("interleave", loop.interleave)
         in_lanes = loop.vector > 1
         assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
-        assert in_lanes or not loop.asks, f"{loop.var} asks for no vectors"
+        may_ask = in_lanes or rows_written(loop)
+        assert may_ask or not loop.asks, f"{loop.var} asks for no vectors and no rows"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         # In a square the lanes are those of the inner loop.

@@ -10,6 +10,12 @@ A processor follows a walk through memory by itself up to the end of a page. Wha
 knows when the loop gets there: then it looks up where the page is, and waits for the first lines of
 it, in each of the buffers. So a loop asks for lines a page before it reads or writes them. No
 result changes.
+
+A loop that gathers rows,
+
+    for i in 0..100000 { check j = rows[i] in 10000; for k in 0..26 vector(8) { ... } }
+
+waits for what it gathers, and its stores for the lines they are to: those it asks for, too.
 """
 
 from __future__ import annotations
@@ -17,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symgrad.codegen.loops.language import For, Kernel, Loop, Stmt
-from symgrad.codegen.loops.next_pages import walks
+from symgrad.codegen.loops.language import Check, For, Kernel, Loop, Stmt
+from symgrad.codegen.loops.next_pages import rows_written, walks
 from symgrad.codegen.target import Target
 
 
@@ -30,13 +36,23 @@ def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
-    """Return a loop of vectors that asks, if it goes through more than a core has of caches."""
+    """Return a loop that asks, if it goes through more than a core has of caches."""
     held = target.memory.shared_bytes
-    may_be_long = sum(sizes.values()) * loop.extent > held
-    if loop.vector == 1 or not may_be_long or _has_loops(loop.body):
+    if loop.vector > 1 and sum(sizes.values()) * loop.extent <= held:
         return loop
-    touched = sum(sizes[buffer] for buffer in {buffer for buffer, _ in walks(loop)})
+    touched = _touched(loop, sizes, target.memory.line_bytes)
     return replace(loop, asks=True) if touched * loop.extent > held else loop
+
+
+def _touched(loop: For, sizes: dict[str, int], line: int) -> int:
+    """Return how many bytes of what it could ask for an iteration touches."""
+    if loop.vector > 1:
+        found = {} if _has_loops(loop.body) else {buffer: 1 for buffer, _ in walks(loop)}
+        return sum(sizes[buffer] for buffer in found)
+    if not any(isinstance(statement, Check) for statement in loop.body):
+        return 0
+    rows = (sizes[buffer] * row for buffer, row in rows_written(loop).items())
+    return sum(row for row in rows if row >= line)
 
 
 def _has_loops(body: Sequence[Stmt]) -> bool:

@@ -26,7 +26,7 @@ from symgrad.codegen.loops.language import (
     Store,
     square_of,
 )
-from symgrad.codegen.loops.next_pages import walks
+from symgrad.codegen.loops.next_pages import rows_written, walks
 from symgrad.codegen.loops.next_rows import sweeps
 from symgrad.codegen.schedule.interleave import body_flops, live_values
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
@@ -66,7 +66,13 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
 
 
 def _asking_reasons(outermost: For, around: For) -> Iterator[str]:
-    if outermost.asks:
+    if outermost.asks and outermost.vector == 1:
+        count = len(rows_written(outermost))
+        yield (
+            f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
+            "rows of each are more than a core has of its caches"
+        )
+    elif outermost.asks:
         count = len({buffer for buffer, _ in walks(outermost)})
         yield (
             f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
