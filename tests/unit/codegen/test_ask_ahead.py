@@ -7,7 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.language import For, Index
-from symgrad.codegen.loops.next_pages import walks
+from symgrad.codegen.loops.next_pages import rows_written, walks
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
@@ -83,3 +83,57 @@ def test_a_kernel_says_why_it_asks_for_pages():
     step = sg.compile([x], sg.sqrt(x))
     (kernel,) = step.kernels
     assert any("asks for the next page of 2 buffers" in reason for reason in kernel.reasons)
+
+
+ROWS = """kernel @rows(in g: f64[260000], in p: i64[100000], out w: f64[2800000]) {
+  for i in 0..100000 {
+    a: i64 = p[i]
+    check j = a in 10000 else 1
+    for k in 0..2 vector(2) {
+      w[28*i + k] = 0.0
+    }
+    for k in 0..26 vector(8) {
+      b: f64 = g[26*j + k]
+      w[28*i + k + 2] = b
+    }
+  }
+}"""
+
+
+def test_a_loop_that_gathers_rows_asks_for_those_it_writes():
+    kernel = ask_ahead(parse_kernel(ROWS), NATIVE)
+    verify_kernel(kernel)
+    assert "for i in 0..100000 asks {" in print_kernel(kernel)
+    assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
+    (loop,) = (loop for loop in kernel.body if isinstance(loop, For))
+    assert rows_written(loop) == {"w": 28}
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("100000", "1000"),  # in a cache as a whole
+        ("check j = a in 10000 else 1", "c: i64 = add(a, 1)"),  # what is read is fetched ahead
+        ("w[28*i + k + 2]", "w[28*i + k + 3]"),  # an iteration writes where the next one does
+    ],
+)
+def test_loops_over_other_rows_do_not_ask(what, by):
+    text = ROWS.replace(what, by)
+    if "check" in what:
+        text = text.replace("26*j", "26*i")
+    assert ask_ahead(parse_kernel(text), NATIVE) == parse_kernel(text)
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+def test_rows_that_are_asked_for_change_no_bit(threads):
+    table = sg.placeholder((1000, 26), "float64", name="table")
+    places = sg.placeholder((100_000, 2), "int64", name="places")
+    rows = [sg.take(table, places[:, i], axis=0) for i in range(2)]
+    graph = Graph([rows[0] * 2.0 + rows[1]], [table, places])
+    random = np.random.default_rng(0)
+    arrays = [random.random((1000, 26)), random.integers(0, 1000, (100_000, 2))]
+    asking = Executable(graph, CompileOptions(NATIVE, 1, False, False, threads))
+    assert "asks" in "".join(map(print_kernel, asking.program.kernels))
+    (found,) = run_native(asking, arrays).outputs
+    wanted = arrays[0][arrays[1][:, 0]] * 2.0 + arrays[0][arrays[1][:, 1]]
+    np.testing.assert_array_equal(found, wanted)
