@@ -1,8 +1,8 @@
-"""Congruence of loops: whether one loop goes through all that another goes through.
+"""Optimistic value numbering of loops: whether one goes through all that another goes through.
 
-That is value numbering over two bodies at once, optimistic about loop variables: those that begin
-with one tensor are taken to be the same until what they become is not, and then apart, until
-nothing changes any more. Nothing is rewritten here; `loops/join_loops.py` does that.
+Both bodies are numbered at once. Loop variables that begin with one tensor are taken to be the same
+until what they become is not, and then apart, until nothing changes any more. Nothing is rewritten
+here; `loops/join_loops.py` does that.
 """
 
 from __future__ import annotations

@@ -36,10 +36,10 @@ from symgrad.graph.leaf import placeholder_op
 from symgrad.graph.loop_view import LoopView, is_loop
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.branches import switch_case_op
-from symgrad.graph.structures import Map, Place, checked_axes
+from symgrad.graph.structures import Extern
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import is_unbounded
-from symgrad.passes.costs import kernel_spec, picoseconds
+from symgrad.passes.costs import picoseconds
 from symgrad.passes.loops.congruence import (
     Containment,
     Table,
@@ -55,6 +55,7 @@ from symgrad.passes.loops.extend_loop import (
     region_of_body,
     substituted,
 )
+from symgrad.passes.loops.licm import may_run_in_vain
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 
@@ -164,23 +165,29 @@ def _with_a_loop_outside(graph: Graph, rewrites: Rewrites) -> Graph | None:
     switches = [node for node in graph.nodes if node.definition is switch_case_op]
     if not loops or not switches:
         return None
+    for switch, place, loop, other, numbers in _inner_loops(graph, switches, loops):
+        moved = _moved(graph, switch, place, loop, other, numbers)
+        if moved is not None and rewrites.allow(RULE, loop):
+            rewrites.explain(RULE, loop, f"before its branch, where {other!r} is part of it")
+            return moved
+    return None
+
+
+def _inner_loops(
+    graph: Graph, switches: Sequence[Node], loops: Sequence[Node]
+) -> Iterator[tuple[Node, int, Node, Node, Mapping[Tensor, int]]]:
+    """Yield loops of branches that may leave these, with a loop to join each with.
+
+    With each comes the branch, and the numbers of what is in it and around it.
+    """
     table: Table = {}
     numbers = _numbered(graph, table)
     for switch in switches:
         for place, (_, branch) in enumerate(graphs_of(switch)):
             given = [numbers[t] for t in switch.inputs[1:]]
             known = {**numbers, **value_numbers(branch, given, table)}
-            for loop in branch.nodes:
-                other = _partner(loop, loops, known) if _may_leave(loop) else None
-                if other is None:
-                    continue
-                moved = _moved(graph, switch, place, loop, other, known)
-                if moved is not None and rewrites.allow(RULE, loop):
-                    rewrites.explain(
-                        RULE, loop, f"before its branch, where {other!r} is part of it"
-                    )
-                    return moved
-    return None
+            found = ((n, _partner(n, loops, known)) for n in branch.nodes if _may_leave(n))
+            yield from ((switch, place, n, other, known) for n, other in found if other is not None)
 
 
 def _may_leave(node: Node) -> bool:
@@ -205,7 +212,11 @@ def _partner(loop: Node, loops: Sequence[Node], numbers: Mapping[Tensor, int]) -
 
 def _cannot_fail(loop: Node) -> bool:
     inner = [node for _, graph in graphs_of(loop) for node in graph.nodes]
-    return not any(graphs_of(node) or checked_axes(kernel_spec(node)) for node in inner)
+    return all(may_run_in_vain(n) and not graphs_of(n) and not _is_foreign(n) for n in inner)
+
+
+def _is_foreign(node: Node) -> bool:
+    return node.definition.structure is Extern
 
 
 def _time_of_iteration(loop: Node) -> int:
@@ -266,27 +277,25 @@ def _operands_outside(
 ) -> tuple[Tensor, ...] | None:
     """Return what is around a branch for the operands of a loop in it.
 
-    What is not computed there is computed there now, if it is elementwise and cannot fail.
+    What is not computed there is now, if it takes less than the loop and cannot fail.
     """
     around = {numbers[t]: t for node in reversed(graph.nodes) for t in node.outputs}
     found = dict(zip(branch.inputs, switch.inputs[1:], strict=True))
     for node in topological(loop.inputs):
         if node.definition is placeholder_op:
             continue
-        spec = kernel_spec(node) if not graphs_of(node) else None
         if all(numbers[t] in around for t in node.outputs):
             found.update((t, around[numbers[t]]) for t in node.outputs)
-        elif node.definition.is_leaf or isinstance(spec, Map | Place) or _is_free(node):
+        elif (
+            may_run_in_vain(node)
+            and not _is_foreign(node)
+            and picoseconds(node) <= picoseconds(loop)
+        ):
             new = rebuild_here(node, tuple(found[t] for t in node.inputs))
             found.update(zip(node.outputs, new.outputs, strict=True))
         else:
             return None
     return tuple(found[t] for t in loop.inputs)
-
-
-def _is_free(node: Node) -> bool:
-    spec = kernel_spec(node)
-    return spec is not None and spec.traits.is_free and not checked_axes(spec)
 
 
 def _with_operands(

@@ -118,18 +118,18 @@ def _invariant(loop: Node, nested: Graph) -> list[Node]:
     runs = bool(trips_of(loop))
     found = []
     for node in nested.nodes:
-        if any(t in changing for t in node.inputs) or not (runs or _may_run_in_vain(node)):
+        if any(t in changing for t in node.inputs) or not (runs or may_run_in_vain(node)):
             changing.update(node.outputs)
         elif not node.definition.is_leaf:
             found.append(node)
     return found
 
 
-def _may_run_in_vain(node: Node) -> bool:
+def may_run_in_vain(node: Node) -> bool:
     """Return whether nothing is amiss if `node` runs though its result is not needed."""
     if node.definition is while_loop_op:
         return False  # it may run for ever
     nested = [inner for _, graph in graphs_of(node) for inner in graph.nodes]
     if nested:
-        return all(map(_may_run_in_vain, nested))
+        return all(map(may_run_in_vain, nested))
     return not checked_axes(kernel_spec(node))
