@@ -91,6 +91,7 @@ class PassRunner:
 
     def __init__(self, options: Options, rows: Sequence[AnyPass]) -> None:
         self._options = options
+        self._rows = rows
         self._chosen = _chosen(options, rows)
         self._verifies = settings().verify if options.verify is None else options.verify
         self._is_watched = options.bisect is not None or options.on_rewrite is not None
@@ -101,6 +102,22 @@ class PassRunner:
             sink=options.on_rewrite,
             on_decision=options.on_decision,
         )
+
+    @property
+    def sees_each(self) -> bool:
+        """Whether somebody is told of what each pass makes, or asked about it."""
+        return self._is_watched or self._options.print_after is not None
+
+    @property
+    def verifies(self) -> bool:
+        """Whether what passes make is verified."""
+        return self._verifies
+
+    def silent(self) -> PassRunner:
+        """Return a runner of the same passes, which verifies nothing and tells nobody."""
+        own = self._options
+        options = Options(own.skip, own.stop_after, fast_math=own.fast_math, verify=False)
+        return PassRunner(options, self._rows)
 
     def chosen(self, rows: Sequence[Row]) -> list[Row]:
         """Return those of `rows` that are to be run."""

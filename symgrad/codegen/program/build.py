@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.lower.groups import lower_copy, lower_group, lower_zeros
-from symgrad.codegen.program.group_key import group_key
+from symgrad.codegen.lower.groups import lower_copy, lower_zeros
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
@@ -29,11 +28,11 @@ from symgrad.codegen.program.language import (
     WhileInstr,
     routines_of,
 )
+from symgrad.codegen.program.lowered_groups import LoweredGroups
 from symgrad.codegen.program.slices import slices_of, tapes_among
 from symgrad.codegen.program.source_map import BuiltProgram, SourceMap
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.passes import Machine
-from symgrad.codegen.schedule.relocate import Relocated
 from symgrad.cost_model import COPIED_BYTES
 from symgrad.graph.dtypes import bool_, uint8
 from symgrad.graph.graph import Graph
@@ -89,8 +88,7 @@ class _Builder:
 
     def __init__(self, machine: Machine, runner: PassRunner) -> None:
         self.pool = KernelPool(machine, runner)
-        # By the key of a group, its kernel and which of the group's buffers are the arguments.
-        self.lowered: dict[Hashable, tuple[Relocated, list[int]]] = {}
+        self.groups_lowered = LoweredGroups(self.pool, runner)
         self.constants: dict[ArrayLiteral, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self.partitions: list[Partition] = []  # those of nested graphs
@@ -227,7 +225,7 @@ class _GraphInstrs:
         return local
 
     def _launch(self, group: FusionGroup) -> Launch:
-        shared, places = self._lowered(group)
+        shared, places = self._builder.groups_lowered.lowered(self._partition, self._buffers, group)
         arguments = [self._argument(b) for b in places]
         starts = list(shared.starts[: len(arguments)])
         for param in shared.kernel.params[len(arguments) :]:
@@ -238,19 +236,6 @@ class _GraphInstrs:
         launch = Launch(label, shared.kernel, tuple(arguments), tuple(starts), shared.statuses)
         self._builder.groups[launch] = group
         return launch
-
-    def _lowered(self, group: FusionGroup) -> tuple[Relocated, Sequence[Buffer]]:
-        """Return the kernel of a group and the buffers it is called with."""
-        keyed = group_key(self._partition, self._buffers, group)
-        known = self._builder.lowered
-        if keyed is not None and keyed[0] in known:
-            shared, order = known[keyed[0]]
-            return shared, [keyed[1][i] for i in order]
-        lowered = lower_group(self._partition, self._buffers, group, "kernel")
-        shared = self._builder.pool.add(lowered.kernel)
-        if keyed is not None:
-            known[keyed[0]] = shared, [keyed[1].index(b) for b in lowered.arguments]
-        return shared, lowered.arguments
 
     def _source(self, tensor: Tensor) -> Argument:
         return self._argument(self._buffers.read(self._partition.stored(tensor)))

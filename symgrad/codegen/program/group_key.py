@@ -1,27 +1,38 @@
-"""Memoisation of lowering: a key that groups share if only their buffers differ.
+"""Memoisation of lowering: a key that groups share if only their buffers and sizes differ.
 
 Lowering a group, scheduling it and printing it takes far longer than making its key, and a program
 that updates a thousand parameters has a thousand groups and a few keys. Groups whose kernels name a
-node of the graph, as those that check an index do, have no key. What a key says must be enough to
-lower by: equal keys mean equal kernels. The reverse is not needed, since the pool of kernels
-compares what is lowered.
+node of the graph, as those that check an index do, have no key. What a key and the sizes say must
+be enough to lower by: where both are equal, kernels are. The reverse is not needed, since the pool
+of kernels compares what is lowered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import checked_axes
-from symgrad.graph.types import attr_key
+from symgrad.graph.types import Attr, TensorType, attr_key
 from symgrad.passes.fusion.buffers import Buffer, Buffers
 from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.records import dataclass
+
+LEAST_SIZE = 8  # what is smaller is written out or decides how loops are, and is part of the key
 
 
-def group_key(
-    partition: Partition, buffers: Buffers, group: FusionGroup
-) -> tuple[Hashable, list[Buffer]] | None:
-    """Return the memo key of a group, and its buffers in an order which equal keys share."""
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """What a group is, and its `sizes` and `buffers` in an order which equal keys share."""
+
+    key: Hashable
+    sizes: tuple[int, ...]
+    buffers: list[Buffer]
+
+
+def group_key(partition: Partition, buffers: Buffers, group: FusionGroup) -> GroupKey | None:
+    """Return the memo key of a group."""
     # Such a kernel says whose index is out of range.
     if any([checked_axes(partition.specs[n]) for n in group.nodes]):
         return None
@@ -35,18 +46,43 @@ class _KeyMaker:
         self._group = group
         self._position = {node: i for i, node in enumerate(group.nodes)}
         self._numbers: dict[Buffer, int] = {}
+        self._sizes: dict[int, str] = {}
+        self._types: dict[TensorType, Hashable] = {}
 
-    def key(self) -> tuple[Hashable, list[Buffer]]:
+    def key(self) -> GroupKey:
         group = self._group
+        domain = self._of_shape(group.domain)
         nodes = tuple(map(self._of_node, group.nodes))
         results = tuple(map(self._of_result, group.outputs))
         anchor = None if group.anchor is None else self._position[group.anchor]
-        return (nodes, results, anchor, group.domain), list(self._numbers)
+        key = nodes, results, anchor, domain
+        return GroupKey(key, tuple(self._sizes), list(self._numbers))
 
     def _of_node(self, node: Node) -> Hashable:
         own = node.attrs
-        attrs = tuple([(name, attr_key(own[name])) for name in sorted(own)]) if own else ()
-        return node.op, attrs, tuple(map(self._of_operand, node.inputs))
+        operands = tuple(map(self._of_operand, node.inputs))
+        attrs = tuple([(name, self._of_attr(own[name])) for name in sorted(own)]) if own else ()
+        return node.op, attrs, operands
+
+    def _of_shape(self, shape: Sequence[Any]) -> Hashable:
+        """Return a shape with the names of its sizes, which are given out in order."""
+        sizes = self._sizes
+        return tuple(
+            [n if n < LEAST_SIZE else sizes.setdefault(n, f"n{len(sizes)}") for n in shape]
+        )
+
+    def _of_type(self, type_: TensorType) -> Hashable:
+        if type_ not in self._types:
+            self._types[type_] = type_.dtype, self._of_shape(type_.shape)
+        return self._types[type_]
+
+    def _of_attr(self, attr: Attr) -> Hashable:
+        """Return the key of an attribute, in which what equals a size is that size."""
+        if type(attr) is tuple:
+            return tuple([self._of_attr(part) for part in attr])
+        if type(attr) is int and attr in self._sizes:
+            return self._sizes[attr]
+        return attr_key(attr)
 
     def _of_operand(self, tensor: Tensor) -> Hashable:
         if tensor.node in self._position:
@@ -57,18 +93,21 @@ class _KeyMaker:
         """Return what is read: a buffer, or the number a constant of one element is."""
         stored = self._partition.stored(tensor)
         if stored in self._partition.placed:
-            return "placed", tensor.type
+            return "placed", self._of_type(tensor.type)
         buffer = self._buffers.read(stored)
         number: Hashable = self._numbers.setdefault(buffer, len(self._numbers))
         if buffer.place == "constant" and buffer.type.count == 1:
             number = self._buffers.constants[buffer.number].array.tobytes()
-        return number, tensor.type, stored.type, buffer.type
+        read = self._of_type(tensor.type)
+        if tensor.type is stored.type is buffer.type:
+            return number, read
+        return number, read, self._of_type(stored.type), self._of_type(buffer.type)
 
     def _of_result(self, tensor: Tensor) -> Hashable:
         places = self._buffers.written(tensor)
         numbers = tuple(self._numbers.setdefault(b, len(self._numbers)) for b in places)
         place = self._partition.placed.get(tensor)
         if place is None:
-            return self._of_operand(tensor), numbers, tensor.type
+            return self._of_operand(tensor), numbers, self._of_type(tensor.type)
         maps, whole = place.spec.operands[place.number], place.node.output.type
         return self._of_operand(tensor), numbers, tensor.type, maps, whole

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
@@ -23,6 +25,10 @@ class KernelPool:
         self._alone: dict[str, Kernel] = {}
         self._different: dict[str, Kernel] = {}  # by the text with canonical names
 
+    def silent(self) -> KernelPool:
+        """Return an empty pool whose passes tell nobody, and are not verified."""
+        return KernelPool(self._machine, self._runner.silent())
+
     @property
     def kernels(self) -> list[Kernel]:
         return list(self._different.values())
@@ -37,30 +43,51 @@ class KernelPool:
         text = print_kernel(plain)
         if text not in self._by_text:
             # Names are given out in order, so equal groups mostly have equal text as they are.
-            moved = unmoved(plain)
-            for row in self._by_place:
-                moved = self._runner.apply(row, moved, self._machine, is_shown=False)
+            moved = self.relocated(plain)
             kernel = self._add_relocated(moved)
             # Loops without iterations are gone, and the checks in them.
             statuses = moved.statuses[: statuses_of(kernel)]
             self._by_text[text] = replace(moved, kernel=kernel, statuses=statuses)
         return self._by_text[text]
 
-    def _add_relocated(self, moved: Relocated) -> Kernel:
-        text = print_kernel(canonical(moved.kernel))
+    def relocated(self, plain: Kernel) -> Relocated:
+        """Return `plain` as it is before it is scheduled: the same wherever it is called."""
+        moved = unmoved(plain)
+        for row in self._by_place:
+            moved = self._runner.apply(row, moved, self._machine, is_shown=False)
+        return moved
+
+    def add_scheduled(self, text: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
+        """Return the kernel of a canonical text, made where it is new.
+
+        `make` gives it with canonical names, and as it is for one thread where threads share it.
+        """
         if text not in self._different:
             name = f"k{len(self._different)}"
-            moved = replace(moved, kernel=replace(moved.kernel, name=name))
-            for row in self._by_place:
-                self._runner.show(row, moved)
-            alone = None
-            for row in self._once:
-                before, moved = moved, self._runner.apply(row, moved, self._machine)
-                if row.name == PARALLELIZE.name and moved.kernel != before.kernel:
-                    alone = before
-                elif alone is not None:
-                    alone = self._runner.apply(row, alone, self._machine, is_shown=False)
-            self._different[text] = replace(canonical(moved.kernel), name=name)
+            kernel, alone = make()
+            self._different[text] = replace(kernel, name=name)
             if alone is not None:
-                self._alone[name] = replace(canonical(alone.kernel), name=name)
+                self._alone[name] = replace(alone, name=name)
         return self._different[text]
+
+    def _add_relocated(self, moved: Relocated) -> Kernel:
+        text = print_kernel(canonical(moved.kernel))
+
+        def make() -> tuple[Kernel, Kernel | None]:
+            named = replace(moved, kernel=replace(moved.kernel, name=f"k{len(self._different)}"))
+            for row in self._by_place:
+                self._runner.show(row, named)
+            return self.scheduled(named)
+
+        return self.add_scheduled(text, make)
+
+    def scheduled(self, moved: Relocated) -> tuple[Kernel, Kernel | None]:
+        """Return the schedule of a kernel, and that for one thread where threads share it."""
+        alone = None
+        for row in self._once:
+            before, moved = moved, self._runner.apply(row, moved, self._machine)
+            if row.name == PARALLELIZE.name and moved.kernel != before.kernel:
+                alone = before
+            elif alone is not None:
+                alone = self._runner.apply(row, alone, self._machine, is_shown=False)
+        return canonical(moved.kernel), None if alone is None else canonical(alone.kernel)

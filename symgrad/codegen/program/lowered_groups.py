@@ -1,0 +1,243 @@
+"""Memoised lowering: the kernels of groups, of which those that are alike are lowered once.
+
+Groups with equal keys and sizes have one kernel. Of groups whose keys are equal and whose sizes are
+not, as the updates of parameters have, one is lowered and scheduled with symbolic sizes
+(`codegen/concolic.py`), and the others get its kernel with their numbers, where these are on the
+same path: a loop that is shorter than a vector is on another one than one that is longer. What
+comes out is what lowering each of them gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from symgrad.codegen.concolic import (
+    NOT_SYMBOLIC,
+    Maker,
+    Path,
+    TakenPath,
+    TextWithNumbers,
+)
+from symgrad.codegen.loops.canonical import canonical
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.lower.groups import lower_group
+from symgrad.codegen.program.group_key import GroupKey, group_key
+from symgrad.codegen.schedule.kernel_pool import KernelPool
+from symgrad.codegen.schedule.relocate import Relocated
+from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.types import TensorType
+from symgrad.passes.costs import kernel_spec
+from symgrad.passes.fusion.buffers import Buffer, Buffers
+from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.passes.table import PassRunner
+from symgrad.records import dataclass, replace
+
+MIN_ALIKE = 3  # groups that differ in sizes: of the third one on a path is taken
+MAX_PATHS = 64  # of groups that are alike: where each size has its own, none is worth it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Template:
+    """A kernel of symbolic sizes: for those that are on the `path`.
+
+    `text` is the canonical one before scheduling; `order` says which of the buffers of a group are
+    the arguments.
+    """
+
+    path: TakenPath
+    text: TextWithNumbers
+    starts: Maker
+    kernel: Maker
+    alone: Maker
+    order: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class _Alike:
+    """Groups whose keys are equal: how many sizes there were, and the templates made for them."""
+
+    count: int = 0
+    templates: list[_Template] = field(default_factory=list)
+    is_symbolic: bool = True
+
+
+class LoweredGroups:
+    """The kernels of groups of one program, in a pool."""
+
+    def __init__(self, pool: KernelPool, runner: PassRunner) -> None:
+        self._pool = pool
+        self._silent = pool.silent()
+        self._runner = runner
+        # By the key and the sizes of a group, its kernel and which of its buffers are arguments.
+        self._known: dict[Hashable, tuple[Relocated, list[int]]] = {}
+        self._alike: dict[Hashable, _Alike] = {}
+
+    def lowered(
+        self, partition: Partition, buffers: Buffers, group: FusionGroup
+    ) -> tuple[Relocated, Sequence[Buffer]]:
+        """Return the kernel of a group and the buffers it is called with."""
+        key = group_key(partition, buffers, group)
+        if key is None:
+            lowered = lower_group(partition, buffers, group, "kernel")
+            return self._pool.add(lowered.kernel), lowered.arguments
+        sized = key.key, key.sizes
+        if sized not in self._known:
+            self._known[sized] = self._made(partition, buffers, group, key)
+        shared, order = self._known[sized]
+        return shared, [key.buffers[i] for i in order]
+
+    def _made(
+        self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
+    ) -> tuple[Relocated, list[int]]:
+        template = None
+        is_alone = self._runner.sees_each or any(t in partition.placed for t in _tensors_of(group))
+        if key.sizes and not is_alone:
+            template = self._template(partition, buffers, group, key)
+        if template is not None and not self._runner.verifies:
+            return self._instance(template, key.sizes), template.order
+        lowered = lower_group(partition, buffers, group, "kernel")
+        shared = self._pool.add(lowered.kernel)
+        order = [key.buffers.index(b) for b in lowered.arguments]
+        if template is not None:
+            self._verify(template, key.sizes, shared, order)
+        return shared, order
+
+    def _verify(
+        self, template: _Template, sizes: tuple[int, ...], shared: Relocated, order: list[int]
+    ) -> None:
+        """Raise AssertionError unless a template gives what lowering has given."""
+        numbers = template.path.numbers(sizes)
+        name = shared.kernel.name
+        made = print_kernel(replace(template.kernel(numbers), name=name))
+        assert made == print_kernel(shared.kernel), f"put into a template {sizes} give\n{made}"
+        instance = self._instance(template, sizes)
+        assert (instance, template.order) == (shared, order), f"{sizes} give another call"
+
+    def _template(
+        self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
+    ) -> _Template | None:
+        """Return the template that has a kernel of the sizes of `key`, None if there is none."""
+        alike = self._alike.setdefault(key.key, _Alike())
+        alike.count += 1
+        if alike.count < MIN_ALIKE or not alike.is_symbolic:
+            return None
+        for template in alike.templates:
+            if template.path.holds(key.sizes):
+                return template
+        try:
+            alike.templates.append(self._traced(partition, buffers, group, key))
+        except NOT_SYMBOLIC:
+            alike.is_symbolic = False
+            return None
+        alike.is_symbolic = len(alike.templates) < MAX_PATHS
+        return alike.templates[-1]
+
+    def _traced(
+        self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
+    ) -> _Template:
+        """Lower and schedule a group with symbolic sizes."""
+        path = Path()
+        sizes = dict(zip(key.sizes, path.sizes(key.sizes), strict=True))
+        symbolic = _SymbolicGroup(partition, buffers, group, sizes)
+        lowered = lower_group(symbolic.partition, symbolic.buffers, symbolic.group, "kernel")
+        moved = self._silent.relocated(lowered.kernel)
+        kernel, alone = self._silent.scheduled(moved)
+        assert not moved.statuses, "what is checked has no key"
+        text = path.text(lambda: print_kernel(canonical(moved.kernel)))
+        starts, make, make_alone = map(path.maker, (moved.starts, kernel, alone))
+        order = [key.buffers.index(symbolic.given[b]) for b in lowered.arguments]
+        return _Template(path.taken(), text, starts, make, make_alone, order)
+
+    def _instance(self, template: _Template, sizes: tuple[int, ...]) -> Relocated:
+        """Return the kernel of a template for `sizes`."""
+        numbers = template.path.numbers(sizes)
+        kernel = self._pool.add_scheduled(
+            template.text.of(numbers),
+            lambda: (template.kernel(numbers), template.alone(numbers)),
+        )
+        return Relocated(kernel, template.starts(numbers), ())
+
+
+class _SymbolicGroup:
+    """A group whose sizes are symbolic, with as much around it as lowering reads.
+
+    `given` says which of the buffers of the group one here stands for.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        buffers: Buffers,
+        group: FusionGroup,
+        sizes: Mapping[int, Any],
+    ) -> None:
+        self._sizes = sizes
+        self._given = buffers
+        self._whole = partition
+        self._tensors: dict[Tensor, Tensor] = {}
+        self._nodes: dict[Node, Node] = {}
+        self._buffers: dict[Buffer, Buffer] = {}
+        self._source: dict[Tensor, Buffer] = {}
+        own = set(group.nodes)
+        for node in group.nodes:
+            for tensor in node.inputs:
+                if tensor.node not in own:
+                    self._read(tensor)
+            self._make(node)
+        for tensor in group.outputs:
+            if tensor.node not in own:  # a leaf that is copied
+                self._read(tensor)
+        self.group = FusionGroup(
+            tuple(self._nodes[node] for node in group.nodes),
+            None if group.anchor is None else self._nodes[group.anchor],
+            tuple(self._tensors[tensor] for tensor in group.outputs),
+            (),
+            self._with_sizes(group.domain),
+        )
+        written = {
+            self._tensors[t]: tuple(map(self._buffer, buffers.written(t))) for t in group.outputs
+        }
+        self.buffers = replace(buffers, source=self._source, destinations=written)
+        made = [*(tensor.node for tensor in self._source), *self._nodes.values()]
+        specs = {node: kernel_spec(node) for node in made}
+        self.partition = replace(partition, specs=specs, storage={}, placed={})
+        self.given = {own: buffer for buffer, own in self._buffers.items()}
+
+    def _with_sizes(self, value: Any) -> Any:
+        """Return a shape or an attribute with symbolic sizes in the place of numbers."""
+        if type(value) is tuple:
+            return tuple([self._with_sizes(part) for part in value])
+        return self._sizes.get(value, value) if type(value) is int else value
+
+    def _type(self, type_: TensorType) -> TensorType:
+        return TensorType(type_.dtype, self._with_sizes(type_.shape))
+
+    def _buffer(self, buffer: Buffer) -> Buffer:
+        if buffer not in self._buffers:
+            self._buffers[buffer] = replace(buffer, type=self._type(buffer.type))
+        return self._buffers[buffer]
+
+    def _read(self, tensor: Tensor) -> None:
+        """Stand in for a tensor that is read from memory."""
+        if tensor in self._tensors:
+            return
+        stored = self._whole.stored(tensor)
+        assert stored not in self._whole.placed, "what is placed has no symbolic sizes"
+        leaf = make_node(tensor.node.definition, (), {}, (self._type(tensor.type),))
+        self._tensors[tensor] = leaf.output
+        self._source[leaf.output] = self._buffer(self._given.read(stored))
+
+    def _make(self, node: Node) -> None:
+        attrs = {name: self._with_sizes(attr) for name, attr in node.attrs.items()}
+        inputs = tuple(self._tensors[tensor] for tensor in node.inputs)
+        made = make_node(
+            node.definition, inputs, attrs, tuple(self._type(t.type) for t in node.outputs)
+        )
+        self._nodes[node] = made
+        self._tensors |= zip(node.outputs, made.outputs, strict=True)
+
+
+def _tensors_of(group: FusionGroup) -> list[Tensor]:
+    return [*group.inputs, *group.outputs]
