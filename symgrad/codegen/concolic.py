@@ -115,8 +115,12 @@ class TextWithNumbers:
     @staticmethod
     def of_parts(parts: list[str]) -> TextWithNumbers:
         """Return a text of which every second part is the place of a number."""
-        form = "%d".join(part.replace("%", "%%") for part in parts[::2])
+        form = "%s".join(part.replace("%", "%%") for part in parts[::2])
         return TextWithNumbers(form, tuple(map(int, parts[1::2])))
+
+    def marked(self) -> str:
+        """Return the text as it was printed: `?3?` is the place of number 3."""
+        return self.form % tuple([f"?{place}?" for place in self.places])
 
     def of(self, numbers: tuple[int, ...]) -> str:
         """Return the text with `numbers`."""

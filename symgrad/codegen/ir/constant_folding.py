@@ -96,15 +96,18 @@ def _number(value: LLVMValue) -> int | None:
         return None
     if kind.width == 1:
         return -1 if value.ref in ("true", "1", "-1") else 0
-    return _signed(kind, int(value.ref))
+    return _signed(kind, int(value.ref) if value.number is None else value.number)
 
 
 def _unsigned(kind: IntType, number: int) -> int:
-    return number & ((1 << kind.width) - 1)
+    most = (1 << kind.width) - 1
+    return number if 0 <= number <= most else number & most
 
 
 def _signed(kind: IntType, number: int) -> int:
     half = 1 << (kind.width - 1)
+    if -half <= number < half:
+        return number
     return ((number + half) & (2 * half - 1)) - half
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from symgrad.codegen.ir.types import Constant, FunctionType, LLVMValue, PointerType, Type
@@ -153,7 +153,7 @@ class LLVMFunction(LLVMValue):
         self.attributes: set[str] = set()
         self.blocks: list[Block] = []
         self.lifted: list[LLVMValue] = []
-        self._body: str | None = None
+        self._body: Callable[[], str] | None = None
         self._names = len(kind.takes)
         self.args = [_Argument(t, f"%.{number}") for number, t in enumerate(kind.takes)]
         module.add(self)
@@ -165,11 +165,21 @@ class LLVMFunction(LLVMValue):
     def copied(self, module: Module, name: str) -> LLVMFunction:
         """Return this function, to which nothing is added any more, in another module."""
         if self._body is None:
-            self._body = "\n".join(self._lines_of_blocks())
+            text = "\n".join(self._lines_of_blocks())
+            self._body = lambda: text
+        return self.like(module, name, self._body)
+
+    def like(self, module: Module, name: str, body: Callable[[], str]) -> LLVMFunction:
+        """Return a function as this one, with the lines of blocks that `body` gives."""
         copy = LLVMFunction(module, self.function_type, name)
         copy.linkage, copy.attributes = self.linkage, set(self.attributes)
-        copy.args, copy.blocks, copy._body = self.args, self.blocks, self._body
+        copy.args, copy.blocks, copy._body = self.args, self.blocks, body
         return copy
+
+    def cleared(self) -> Block:
+        """Return the first block, without anything in it, of this function begun anew."""
+        self.blocks, self._body = [], None
+        return self.append_basic_block("entry")
 
     def lift(self, value: LLVMValue) -> LLVMValue:
         """Lambda lifting: add a parameter for which every call passes `value`, and return it."""
@@ -207,7 +217,7 @@ class LLVMFunction(LLVMValue):
             yield _words("declare", result, f"{self.ref}({takes})", *sorted(self.attributes))
             return
         yield f"{self.header} {{"
-        yield from self._lines_of_blocks() if self._body is None else (self._body,)
+        yield from self._lines_of_blocks() if self._body is None else (self._body(),)
         yield "}"
 
     def _lines_of_blocks(self) -> Iterator[str]:

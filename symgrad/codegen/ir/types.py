@@ -69,7 +69,9 @@ class IntType(Type):
         self.width = width
 
     def literal(self, value: Any) -> str:
-        return str(int(value)) if self.width > 1 else ("true" if value else "false")
+        if self.width == 1:
+            return "true" if value else "false"
+        return f"{value:d}" if isinstance(value, int) else str(int(value))
 
 
 class FloatType(Type):
@@ -213,11 +215,15 @@ class LLVMValue:
 
 
 class Constant(LLVMValue):
-    """A value that is known: of None the zero of its type, of `Undefined` any."""
+    """A value that is known: of None the zero of its type, of `Undefined` any.
 
-    __slots__ = ()
+    `number` is that of an integer, None of anything else.
+    """
+
+    __slots__ = ("number",)
 
     def __init__(self, kind: Type, value: Any) -> None:
+        self.number: int | None = value if isinstance(value, int) else None
         if value is None:
             text = kind.zero
         elif value is Undefined:
@@ -234,6 +240,7 @@ class Literal(Constant):
 
     def __init__(self, kind: Type, text: str) -> None:
         LLVMValue.__init__(self, kind, text)
+        self.number = None
 
 
 def _constant_of(kind: Type, value: Any) -> LLVMValue:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.alike_kernels import AlikeKernels
 from symgrad.codegen.llvm.clock import declare_clock
 from symgrad.codegen.llvm.instructions import emit_function, return_failure
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
@@ -72,13 +73,24 @@ def emit_module(
     )
     clock = declare_trace(module) if traced else declare_clock(module) if timed else None
     numbers = {id(call): number for number, call in enumerate(program.native_calls)}
+    alike = AlikeKernels([k for k in program.kernels if k.name not in known], target)
     functions = Functions(
-        module, program, target, _emit_loop, clock, numbers, whole_loops or traced, traced, known
+        module,
+        program,
+        target,
+        _emit_loop,
+        clock,
+        numbers,
+        whole_loops or traced,
+        traced,
+        known,
+        alike,
     )
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_instrs(functions, step, program.instrs)
-    merge_similar_kernels(module, (f for n, f in functions.kernels.items() if n not in known))
+    emitted = [function for name, function in functions.kernels.items() if name not in known]
+    merge_similar_kernels(module, emitted, alike.texts)
     return module
 
 

@@ -11,6 +11,7 @@ from dataclasses import field
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.addresses import Addresses
+from symgrad.codegen.llvm.alike_kernels import AlikeKernels
 from symgrad.codegen.llvm.clock import LaunchClock
 from symgrad.codegen.llvm.kernels import declare_kernel, emit_kernel
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
@@ -32,7 +33,8 @@ class Functions:
     timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
     is in registers is timed as a whole, in the place of its first call; if `is_traced`, times are
     events and no sums. `passing` are those that call functions of C (`extern.py`). `known` are,
-    by their names, kernels whose code is elsewhere: they are declared.
+    by their names, kernels whose code is elsewhere: they are declared. Of those that are `alike`
+    one is emitted.
     """
 
     module: ir.Module
@@ -44,6 +46,7 @@ class Functions:
     whole_loops: bool = False
     is_traced: bool = False
     known: Mapping[str, KnownKernel] = NONE_KNOWN
+    alike: AlikeKernels | None = None
     routines: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     kernels: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
@@ -57,7 +60,8 @@ class Functions:
             for passed in self.known[name].lifted:
                 declared.lift(passed.value(self.module))
         elif name not in self.kernels:
-            self.kernels[name] = emit_kernel(self.module, kernel, name, self.target)
+            found = None if self.alike is None else self.alike.emitted(self.module, kernel)
+            self.kernels[name] = found or emit_kernel(self.module, kernel, name, self.target)
         return self.kernels[name]
 
     def can_end_early(self, routine: Routine) -> bool:

@@ -12,10 +12,12 @@ LLVM is then given a few. Where kernels are few nothing is merged: each is compi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
+from symgrad.codegen.concolic import TextWithNumbers
 from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.llvm.alike_kernels import SizedText
 from symgrad.cost_model import MAX_SIZES_TAKEN, MIN_SIMILAR_KERNELS
 
 SIMILAR = "similar"  # what the name of a merged function begins with
@@ -26,27 +28,63 @@ _I64 = ir.IntType(64)
 _LINE = re.compile(
     r"  \S+ = (?:getelementptr (?!.*<i64)|phi i64 |(?:add|sub|mul|icmp \w+)(?: \w+)* i64 ).*"
 )
-_NUMBER = re.compile(r"(?<=\bi64 )\d+\b(?! x )|(?<=, )\d+$|(?<=\[ )\d+(?=, %)")
+_NUMBER = re.compile(
+    r"(?<=\bi64 )(?:\d+\b|\?\d+\?)(?! x )"
+    r"|(?<=, )(?:\d+|\?\d+\?)$"
+    r"|(?<=\[ )(?:\d+|\?\d+\?)(?=, %)"
+)
 
-# The lines of the bodies of functions, and the numbers in them that may differ.
-_Body = tuple[list[str], list[str]]
+# What functions have in common, and the numbers in their lines that may differ.
+_Masked = tuple[str, list[str]]
 
 
-def merge_similar_kernels(module: ir.Module, kernels: Iterable[ir.LLVMFunction]) -> None:
-    """Let kernels of which many differ in nothing but sizes call one function that takes these."""
-    functions = list(kernels)
+def merge_similar_kernels(
+    module: ir.Module, functions: Sequence[ir.LLVMFunction], texts: Mapping[str, SizedText]
+) -> None:
+    """Let kernels of which many differ in nothing but sizes call one function that takes these.
+
+    `texts` are, by the names of functions, those that several functions have with other sizes.
+    """
     if len(functions) < MIN_SIMILAR_KERNELS:
         return
+    masks = _Masks()
     groups: dict[str, list[tuple[ir.LLVMFunction, list[str]]]] = {}
     for function in functions:
-        header, *lines = function.lines()
-        numbers: list[str] = []
-        masked = [_mask(line, numbers) for line in lines]
-        shape = "\n".join([header.replace(function.ref, "", 1), *masked])
+        shape, numbers = masks.of(function, texts.get(function.name))
         groups.setdefault(shape, []).append((function, numbers))
     for group in groups.values():
         if len(group) >= MIN_SIMILAR_KERNELS:
             _merge(module, group)
+
+
+class _Masks:
+    """What functions have in common; that of a text which several have is found once."""
+
+    def __init__(self) -> None:
+        self._of_texts: dict[TextWithNumbers, _Masked | None] = {}
+
+    def of(self, function: ir.LLVMFunction, sized: SizedText | None) -> _Masked:
+        header = function.header.replace(function.ref, "", 1)
+        found = None if sized is None else self._of_text(sized.text)
+        if found is None or sized is None:
+            shape, numbers = _masked("\n".join([*function.lines()][1:]))
+            return header + shape, numbers
+        shape, numbers = found
+        values = sized.numbers
+        return header + shape, [str(values[int(n[1:-1])]) if "?" in n else n for n in numbers]
+
+    def _of_text(self, text: TextWithNumbers) -> _Masked | None:
+        """Return the mask of a text, None if there are sizes in it that may not differ."""
+        if text not in self._of_texts:
+            found = _masked(text.marked() + "\n}")
+            self._of_texts[text] = None if "?" in found[0] else found
+        return self._of_texts[text]
+
+
+def _masked(body: str) -> _Masked:
+    numbers: list[str] = []
+    masked = [_mask(line, numbers) for line in body.split("\n")]
+    return "\n".join(masked), numbers
 
 
 def _mask(line: str, numbers: list[str]) -> str:
@@ -79,7 +117,7 @@ def _merge(module: ir.Module, group: list[tuple[ir.LLVMFunction, list[str]]]) ->
 def _fill(merged: ir.LLVMFunction, like: ir.LLVMFunction, sizes: list[str | None]) -> None:
     """Give `merged` the body of `like`, with some of its numbers replaced by sizes."""
     left = iter(sizes)
-    for line in [*like.lines()][1:-1]:
+    for line in "\n".join(like.lines()).split("\n")[1:-1]:
         if not line.startswith(" "):
             block = ir.Block(merged, line.removesuffix(":"))
             merged.blocks.append(block)
@@ -91,9 +129,8 @@ def _fill(merged: ir.LLVMFunction, like: ir.LLVMFunction, sizes: list[str | None
 
 def _forward(function: ir.LLVMFunction, merged: ir.LLVMFunction, sizes: list[int]) -> None:
     """Make `function` a call of `merged`, and nothing that is worth optimizing."""
-    function.blocks.clear()
+    builder = ir.IRBuilder(function.cleared())
     function.attributes.add("optnone")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
     result = builder.call(merged, [*function.args, *map(_I64, sizes)])
     if isinstance(function.function_type.return_type, ir.VoidType):
         builder.ret_void()

@@ -21,6 +21,7 @@ from symgrad.codegen.concolic import (
     TextWithNumbers,
 )
 from symgrad.codegen.loops.canonical import canonical
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.lower.groups import lower_group
 from symgrad.codegen.program.group_key import GroupKey, group_key
@@ -68,7 +69,7 @@ class LoweredGroups:
 
     def __init__(self, pool: KernelPool, runner: PassRunner) -> None:
         self._pool = pool
-        self._silent = pool.silent()
+        self._beside, self._silent = pool.empty(), pool.silent()
         self._runner = runner
         # By the key and the sizes of a group, its kernel and which of its buffers are arguments.
         self._known: dict[Hashable, tuple[Relocated, list[int]]] = {}
@@ -95,25 +96,21 @@ class LoweredGroups:
         is_alone = self._runner.sees_each or any(t in partition.placed for t in _tensors_of(group))
         if key.sizes and not is_alone:
             template = self._template(partition, buffers, group, key)
-        if template is not None and not self._runner.verifies:
-            return self._instance(template, key.sizes), template.order
-        lowered = lower_group(partition, buffers, group, "kernel")
-        shared = self._pool.add(lowered.kernel)
-        order = [key.buffers.index(b) for b in lowered.arguments]
         if template is not None:
-            self._verify(template, key.sizes, shared, order)
-        return shared, order
+            made = self._instance(template, key.sizes)
+            if self._runner.verifies:
+                self._verify(made, lower_group(partition, buffers, group, "kernel").kernel)
+            return made, template.order
+        lowered = lower_group(partition, buffers, group, "kernel")
+        order = [key.buffers.index(b) for b in lowered.arguments]
+        return self._pool.add(lowered.kernel), order
 
-    def _verify(
-        self, template: _Template, sizes: tuple[int, ...], shared: Relocated, order: list[int]
-    ) -> None:
-        """Raise AssertionError unless a template gives what lowering has given."""
-        numbers = template.path.numbers(sizes)
-        name = shared.kernel.name
-        made = print_kernel(replace(template.kernel(numbers), name=name))
-        assert made == print_kernel(shared.kernel), f"put into a template {sizes} give\n{made}"
-        instance = self._instance(template, sizes)
-        assert (instance, template.order) == (shared, order), f"{sizes} give another call"
+    def _verify(self, made: Relocated, plain: Kernel) -> None:
+        """Raise AssertionError unless `made` is what lowering has given, when it is scheduled."""
+        wanted = self._beside.add(plain)
+        text = print_kernel(replace(made.kernel, name=wanted.kernel.name))
+        assert text == print_kernel(wanted.kernel), f"a template has given\n{text}"
+        assert made.starts == wanted.starts, "and it begins elsewhere"
 
     def _template(
         self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey

@@ -25,6 +25,10 @@ class KernelPool:
         self._alone: dict[str, Kernel] = {}
         self._different: dict[str, Kernel] = {}  # by the text with canonical names
 
+    def empty(self) -> KernelPool:
+        """Return a pool without kernels, for the same machine."""
+        return KernelPool(self._machine, self._runner)
+
     def silent(self) -> KernelPool:
         """Return an empty pool whose passes tell nobody, and are not verified."""
         return KernelPool(self._machine, self._runner.silent())

@@ -30,7 +30,7 @@ def test_a_comparison_is_a_condition():
         lambda n: (max(n, 40), min(40, n), sum([n, n, 2])),
         lambda n: tuple(w for w in (64, 16, 8) if n - n % w > 0 and n // w * w < n),
         lambda n: n.bit_length(),
-        lambda n: (1 if n else 0, n == 64, n != 64, 64 >= n),
+        lambda n: (1 if n else 0, n == 64, n != 64, n <= 64),
         lambda n: n * 0.75 / 2 > 20.0,
         lambda n: f"{n}" < "50",
         lambda n: For("i", n - n % 8, (), vector=8).widths,

@@ -31,14 +31,15 @@ def alone(make: Callable[[], Step], monkeypatch: pytest.MonkeyPatch) -> list[str
         return kernels_of(make)
 
 
-def results(of: Callable[[int], Tensor], threads: int = 1) -> Step:
+def results(of: Callable[..., Tensor], threads: int = 1) -> Step:
+    """Return a step with a result of each size, made of operands of the given shapes."""
     inputs: list[Tensor] = []
 
-    def placeholder(*shape: int) -> Tensor:
+    def operand(*shape: int) -> Tensor:
         inputs.append(sg.placeholder(shape))
         return inputs[-1]
 
-    outputs = [of(placeholder, n) for n in SIZES]  # type: ignore[call-arg]
+    outputs = [of(operand, n) for n in SIZES]
     return sg.compile(inputs, outputs, opt_level=0, threads=threads)
 
 
@@ -87,7 +88,7 @@ def test_few_of_many_updates_are_lowered(monkeypatch):
 
 
 def test_each_kernel_is_shown_with_its_sizes():
-    step = results(lambda x, n: sg.tanh(x(n)))  # type: ignore[misc, arg-type, call-arg]
+    step = results(lambda x, n: sg.tanh(x(n)))
     text = step.ir("loops")
     assert all(f"for i0 in 0..{n} " in text for n in SIZES if n > 1)
     assert len(step.kernels) == len(SIZES)

@@ -1,0 +1,183 @@
+"""Template instantiation: the functions of kernels that differ in how long their loops are.
+
+    for i in 0..100 vector(16) {...}        for i in 0..101 vector(16) {...}
+
+Of kernels that share all else, one on each path of the emitter is emitted, with symbolic sizes
+(`codegen/concolic.py`), and the text of the others is that one with their numbers. It is the text
+that emitting each of them gives; what is merged of it is for `similar_kernels.py` to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import field
+from typing import Any
+
+from symgrad.codegen import ir
+from symgrad.codegen.concolic import NOT_SYMBOLIC, Maker, Path, TakenPath, TextWithNumbers
+from symgrad.codegen.llvm.kernels import emit_kernel
+from symgrad.codegen.loops.language import Fold, For, Kernel, Stmt
+from symgrad.codegen.target import Target
+from symgrad.cost_model import MIN_SIMILAR_KERNELS
+from symgrad.records import dataclass, replace
+
+MAX_PATHS = 128  # of kernels that are alike
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizedText:
+    """The body of a function: a text that others have, and the numbers in it."""
+
+    text: TextWithNumbers
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Template:
+    """A function of symbolic sizes, what it calls, and what is passed to it for its numbers."""
+
+    path: TakenPath
+    function: ir.LLVMFunction
+    called: list[ir.LLVMFunction]
+    text: TextWithNumbers
+    lifted: Maker
+
+
+@dataclass(slots=True, eq=False)
+class _Alike:
+    templates: list[_Template] = field(default_factory=list)
+    is_symbolic: bool = True
+
+
+class AlikeKernels:
+    """The kernels of a module of which many differ in the sizes of loops and buffers only.
+
+    `texts` are the bodies of those that were emitted, by their names.
+    """
+
+    def __init__(self, kernels: Sequence[Kernel], target: Target) -> None:
+        self.texts: dict[str, SizedText] = {}
+        self._target = target
+        self._alike: dict[Hashable, _Alike] = {}
+        are_many = len(kernels) >= MIN_SIMILAR_KERNELS
+        self._keys = {k.name: _key(k) for k in kernels} if are_many else {}
+        self._counts = Counter(key for key, _ in self._keys.values())
+
+    def emitted(self, module: ir.Module, kernel: Kernel) -> ir.LLVMFunction | None:
+        """Return the function of a kernel in `module`, None where few are alike."""
+        key, sizes = self._keys.get(kernel.name, (None, ()))
+        if not sizes or self._counts[key] < MIN_SIMILAR_KERNELS:
+            return None
+        template = self._template(kernel, key, sizes)
+        return None if template is None else self._instance(module, kernel.name, template, sizes)
+
+    def _template(self, kernel: Kernel, key: Hashable, sizes: tuple[int, ...]) -> _Template | None:
+        alike = self._alike.setdefault(key, _Alike())
+        for template in alike.templates:
+            if template.path.holds(sizes):
+                return template
+        if not alike.is_symbolic:
+            return None
+        try:
+            template = self._traced(kernel, sizes)
+        except NOT_SYMBOLIC:
+            alike.is_symbolic = False
+            return None
+        alike.is_symbolic = template is not None and len(alike.templates) < MAX_PATHS
+        alike.templates += [] if template is None else [template]
+        return template
+
+    def _traced(self, kernel: Kernel, sizes: tuple[int, ...]) -> _Template | None:
+        """Emit a kernel with symbolic sizes, None if it needs more than its own function."""
+        path = Path()
+        symbolic = dict(zip(sizes, path.sizes(sizes), strict=True))
+        sized = replace(
+            kernel,
+            params=tuple(replace(p, count=symbolic.get(p.count, p.count)) for p in kernel.params),
+            body=_with_extents(kernel.body, lambda n: symbolic.get(n, n)),
+        )
+        module = ir.Module()
+        made: list[ir.LLVMFunction] = []
+
+        def emit() -> str:
+            made.append(emit_kernel(module, sized, kernel.name, self._target))
+            return "\n".join([*made[0].lines()][1:-1])
+
+        text = path.text(emit)
+        (function,) = made
+        called = [made for made in module.globals.values() if made is not function]
+        if module.metadata or not all(_is_declared(made) for made in called):
+            return None
+        lifted = path.maker(tuple([_passed(value) for value in function.lifted]))
+        return _Template(path.taken(), function, called, text, lifted)
+
+    def _instance(
+        self, module: ir.Module, name: str, template: _Template, sizes: tuple[int, ...]
+    ) -> ir.LLVMFunction:
+        numbers = template.path.numbers(sizes)
+        function = template.function.like(module, name, lambda: template.text.of(numbers))
+        for called in template.called:
+            module.globals.setdefault(called.name, called)
+        lifted = zip(template.function.lifted, template.lifted(numbers), strict=True)
+        function.lifted = [
+            value if number is None else ir.Constant(value.type, number) for value, number in lifted
+        ]
+        self.texts[name] = SizedText(template.text, numbers)
+        return function
+
+
+def _is_declared(made: object) -> bool:
+    return isinstance(made, ir.LLVMFunction) and made.is_declaration
+
+
+def _passed(value: ir.Value) -> int | None:
+    """Return the number that calls pass, None of what no size is in."""
+    return value.number if isinstance(value, ir.Constant) else None
+
+
+def _key(kernel: Kernel) -> tuple[Hashable, tuple[int, ...]]:
+    """Return what a kernel shares with those that are alike, and its sizes, each once.
+
+    What is shared are objects: kernels that are alike have been made of one another.
+    """
+    sizes: dict[int, int] = {}
+
+    def place(size: int) -> int:
+        return -size if size <= 1 else sizes.setdefault(size, len(sizes) + 1)
+
+    params = tuple([(p.name, p.dtype, p.mode, place(p.count)) for p in kernel.params])
+    body = _key_of(kernel.body, place)
+    return (params, body), tuple(sizes)
+
+
+def _key_of(body: Sequence[Stmt], place: Callable[[int], int]) -> Hashable:
+    found: list[Hashable] = []
+    for statement in body:
+        match statement:
+            case For():
+                marks = statement.vector, statement.interleave, statement.parallel
+                is_marked = statement.ordered, statement.asks
+                inside = _key_of(statement.body, place)
+                found.append((statement.var, place(statement.extent), marks, is_marked, inside))
+            case Fold():
+                shared = (statement.accumulators, statement.items, statement.combine)
+                shared += (statement.left, statement.right, statement.combined)
+                inside = _key_of(statement.body, place)
+                extent = place(statement.extent)
+                found.append((statement.var, extent, statement.lanes, inside, *map(id, shared)))
+            case _:
+                found.append(id(statement))
+    return tuple(found)
+
+
+def _with_extents(body: Sequence[Stmt], size: Callable[[int], Any]) -> tuple[Stmt, ...]:
+    """Return `body` with other extents of its loops and folds."""
+    made: list[Stmt] = []
+    for statement in body:
+        if isinstance(statement, For | Fold):
+            inside = _with_extents(statement.body, size)
+            made.append(replace(statement, extent=size(statement.extent), body=inside))
+        else:
+            made.append(statement)
+    return tuple(made)
