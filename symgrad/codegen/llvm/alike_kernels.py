@@ -80,13 +80,12 @@ class AlikeKernels:
         if not alike.is_symbolic:
             return None
         try:
-            template = self._traced(kernel, sizes)
+            made = self._traced(kernel, sizes)
         except NOT_SYMBOLIC:
-            alike.is_symbolic = False
-            return None
-        alike.is_symbolic = template is not None and len(alike.templates) < MAX_PATHS
-        alike.templates += [] if template is None else [template]
-        return template
+            made = None
+        alike.templates += [] if made is None else [made]
+        alike.is_symbolic = made is not None and len(alike.templates) < MAX_PATHS
+        return made
 
     def _traced(self, kernel: Kernel, sizes: tuple[int, ...]) -> _Template | None:
         """Emit a kernel with symbolic sizes, None if it needs more than its own function."""
@@ -161,8 +160,8 @@ def _key_of(body: Sequence[Stmt], place: Callable[[int], int]) -> Hashable:
                 inside = _key_of(statement.body, place)
                 found.append((statement.var, place(statement.extent), marks, is_marked, inside))
             case Fold():
-                shared = (statement.accumulators, statement.items, statement.combine)
-                shared += (statement.left, statement.right, statement.combined)
+                given = statement.accumulators, statement.items, statement.combine
+                shared = *given, statement.left, statement.right, statement.combined
                 inside = _key_of(statement.body, place)
                 extent = place(statement.extent)
                 found.append((statement.var, extent, statement.lanes, inside, *map(id, shared)))

@@ -60,8 +60,7 @@ def test_few_of_many_updates_are_emitted(monkeypatch):
     variables = [sg.variable(np.zeros(n, np.float32)) for n in range(400, 600)]
     given = [sg.placeholder(v.shape) for v in variables]
     updates = Adam().apply_gradients(zip(given, variables, strict=True))
-    step = sg.compile(given, (), updates, opt_level=0)
-    assert "similar" in step.ir("llvm")
+    sg.compile(given, (), updates, opt_level=0)
     assert 0 < emitted < 70
 
 
