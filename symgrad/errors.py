@@ -41,8 +41,8 @@ def user_source(scope: str = "") -> Source | None:
     """Return the innermost frame that is not inside symgrad, in `scope`; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not is_internal(frame):
-            code = frame.f_code
+        code = frame.f_code
+        if not _is_file_of_ours(code.co_filename) and not _is_module_of_ours(frame):
             return Source(code.co_filename, frame.f_lineno, code.co_name, scope)
         frame = frame.f_back
     return None

@@ -17,7 +17,7 @@ import dataclasses
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from symgrad.records import dataclass, replace
 
@@ -125,6 +125,39 @@ class TextWithNumbers:
     def of(self, numbers: tuple[int, ...]) -> str:
         """Return the text with `numbers`."""
         return self.form % tuple([numbers[place] for place in self.places])
+
+
+class OnPath(Protocol):
+    """What was made on a path."""
+
+    @property
+    def path(self) -> TakenPath: ...
+
+
+Made = TypeVar("Made", bound=OnPath)
+
+
+class Templates(Generic[Made]):
+    """What was made for sizes, each on another path: no more than `most`, if there are any."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._made: list[Made] = []
+
+    def found(self, sizes: tuple[int, ...], make: Callable[[], Made | None]) -> Made | None:
+        """Return what was made on the path of `sizes`, or is now; None where nothing can be."""
+        for made in self._made:
+            if made.path.holds(sizes):
+                return made
+        if len(self._made) >= self._most:
+            return None
+        try:
+            new = make()
+        except NOT_SYMBOLIC:
+            new = None
+        self._made += [] if new is None else [new]
+        self._most = 0 if new is None else self._most
+        return new
 
 
 def _function(text: str) -> Callable[[tuple[int, ...]], Any]:

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import field
+from functools import partial
 from typing import Any
 
 from symgrad.codegen import ir
-from symgrad.codegen.concolic import NOT_SYMBOLIC, Maker, Path, TakenPath, TextWithNumbers
+from symgrad.codegen.concolic import Maker, Path, TakenPath, Templates, TextWithNumbers
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.loops.language import Fold, For, Kernel, Stmt
+from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.target import Target
 from symgrad.cost_model import MIN_SIMILAR_KERNELS
 from symgrad.records import dataclass, replace
 
 MAX_PATHS = 128  # of kernels that are alike
+_REPEATED = (For, Fold)  # what has an extent that is a size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +36,7 @@ class SizedText:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Template:
+class _SizedFunction:
     """A function of symbolic sizes, what it calls, and what is passed to it for its numbers."""
 
     path: TakenPath
@@ -42,12 +44,6 @@ class _Template:
     called: list[ir.LLVMFunction]
     text: TextWithNumbers
     lifted: Maker
-
-
-@dataclass(slots=True, eq=False)
-class _Alike:
-    templates: list[_Template] = field(default_factory=list)
-    is_symbolic: bool = True
 
 
 class AlikeKernels:
@@ -59,7 +55,7 @@ class AlikeKernels:
     def __init__(self, kernels: Sequence[Kernel], target: Target) -> None:
         self.texts: dict[str, SizedText] = {}
         self._target = target
-        self._alike: dict[Hashable, _Alike] = {}
+        self._alike: dict[Hashable, Templates[_SizedFunction]] = {}
         are_many = len(kernels) >= MIN_SIMILAR_KERNELS
         self._keys = {k.name: _key(k) for k in kernels} if are_many else {}
         self._counts = Counter(key for key, _ in self._keys.values())
@@ -69,33 +65,14 @@ class AlikeKernels:
         key, sizes = self._keys.get(kernel.name, (None, ()))
         if not sizes or self._counts[key] < MIN_SIMILAR_KERNELS:
             return None
-        template = self._template(kernel, key, sizes)
+        templates = self._alike.setdefault(key, Templates(MAX_PATHS))
+        template = templates.found(sizes, lambda: self._traced(kernel, sizes))
         return None if template is None else self._instance(module, kernel.name, template, sizes)
 
-    def _template(self, kernel: Kernel, key: Hashable, sizes: tuple[int, ...]) -> _Template | None:
-        alike = self._alike.setdefault(key, _Alike())
-        for template in alike.templates:
-            if template.path.holds(sizes):
-                return template
-        if not alike.is_symbolic:
-            return None
-        try:
-            made = self._traced(kernel, sizes)
-        except NOT_SYMBOLIC:
-            made = None
-        alike.templates += [] if made is None else [made]
-        alike.is_symbolic = made is not None and len(alike.templates) < MAX_PATHS
-        return made
-
-    def _traced(self, kernel: Kernel, sizes: tuple[int, ...]) -> _Template | None:
+    def _traced(self, kernel: Kernel, sizes: tuple[int, ...]) -> _SizedFunction | None:
         """Emit a kernel with symbolic sizes, None if it needs more than its own function."""
         path = Path()
-        symbolic = dict(zip(sizes, path.sizes(sizes), strict=True))
-        sized = replace(
-            kernel,
-            params=tuple(replace(p, count=symbolic.get(p.count, p.count)) for p in kernel.params),
-            body=_with_extents(kernel.body, lambda n: symbolic.get(n, n)),
-        )
+        sized = _with_sizes(kernel, sizes, path)
         module = ir.Module()
         made: list[ir.LLVMFunction] = []
 
@@ -109,10 +86,10 @@ class AlikeKernels:
         if module.metadata or not all(_is_declared(made) for made in called):
             return None
         lifted = path.maker(tuple([_passed(value) for value in function.lifted]))
-        return _Template(path.taken(), function, called, text, lifted)
+        return _SizedFunction(path.taken(), function, called, text, lifted)
 
     def _instance(
-        self, module: ir.Module, name: str, template: _Template, sizes: tuple[int, ...]
+        self, module: ir.Module, name: str, template: _SizedFunction, sizes: tuple[int, ...]
     ) -> ir.LLVMFunction:
         numbers = template.path.numbers(sizes)
         function = template.function.like(module, name, lambda: template.text.of(numbers))
@@ -124,6 +101,36 @@ class AlikeKernels:
         ]
         self.texts[name] = SizedText(template.text, numbers)
         return function
+
+
+def print_alike(kernels: Sequence[Kernel]) -> list[str]:
+    """Return the texts of kernels, all called "kernel"; what many share is printed once."""
+    keys = [_key(kernel) for kernel in kernels] if len(kernels) >= MIN_SIMILAR_KERNELS else []
+    counts = Counter(key for key, _ in keys)
+    templates: dict[Hashable, tuple[TakenPath, TextWithNumbers]] = {}
+    texts = []
+    for number, kernel in enumerate(kernels):
+        key, sizes = keys[number] if keys else (None, ())
+        if not sizes or counts[key] < MIN_SIMILAR_KERNELS:
+            texts.append(print_kernel(replace(kernel, name="kernel")))
+            continue
+        if key not in templates:
+            path = Path()
+            sized = replace(_with_sizes(kernel, sizes, path), name="kernel")
+            text = path.text(partial(print_kernel, sized))
+            templates[key] = path.taken(), text
+        taken, text = templates[key]
+        assert taken.holds(sizes), "the text of a kernel depends on what its sizes are"
+        texts.append(text.of(taken.numbers(sizes)))
+    return texts
+
+
+def _with_sizes(kernel: Kernel, sizes: tuple[int, ...], path: Path) -> Kernel:
+    """Return a kernel with symbolic sizes in the place of its own."""
+    symbolic = dict(zip(sizes, path.sizes(sizes), strict=True))
+    counts = [replace(p, count=symbolic.get(p.count, p.count)) for p in kernel.params]
+    body = _with_extents(kernel.body, lambda n: symbolic.get(n, n))
+    return replace(kernel, params=tuple(counts), body=body)
 
 
 def _is_declared(made: object) -> bool:
@@ -153,20 +160,19 @@ def _key(kernel: Kernel) -> tuple[Hashable, tuple[int, ...]]:
 def _key_of(body: Sequence[Stmt], place: Callable[[int], int]) -> Hashable:
     found: list[Hashable] = []
     for statement in body:
-        match statement:
-            case For():
-                marks = statement.vector, statement.interleave, statement.parallel
-                is_marked = statement.ordered, statement.asks
-                inside = _key_of(statement.body, place)
-                found.append((statement.var, place(statement.extent), marks, is_marked, inside))
-            case Fold():
-                given = statement.accumulators, statement.items, statement.combine
-                shared = *given, statement.left, statement.right, statement.combined
-                inside = _key_of(statement.body, place)
-                extent = place(statement.extent)
-                found.append((statement.var, extent, statement.lanes, inside, *map(id, shared)))
-            case _:
-                found.append(id(statement))
+        if isinstance(statement, For):
+            marks = statement.vector, statement.interleave, statement.parallel
+            is_marked = statement.ordered, statement.asks
+            inside = _key_of(statement.body, place)
+            found.append((statement.var, place(statement.extent), marks, is_marked, inside))
+        elif isinstance(statement, Fold):
+            given = statement.accumulators, statement.items, statement.combine
+            shared = *given, statement.left, statement.right, statement.combined
+            inside = _key_of(statement.body, place)
+            extent = place(statement.extent)
+            found.append((statement.var, extent, statement.lanes, inside, *map(id, shared)))
+        else:
+            found.append(id(statement))
     return tuple(found)
 
 
@@ -174,7 +180,7 @@ def _with_extents(body: Sequence[Stmt], size: Callable[[int], Any]) -> tuple[Stm
     """Return `body` with other extents of its loops and folds."""
     made: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, For | Fold):
+        if isinstance(statement, _REPEATED):
             inside = _with_extents(statement.body, size)
             made.append(replace(statement, extent=size(statement.extent), body=inside))
         else:

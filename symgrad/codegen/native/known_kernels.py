@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
+from symgrad.codegen.llvm.alike_kernels import print_alike
 from symgrad.codegen.llvm.known_kernel import KnownKernel, Passed
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.native.compiler_version import compiler_version
 from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
 from symgrad.codegen.native.objects import made_for
@@ -44,8 +43,7 @@ class KnownKernels:
         self._keys: dict[str, EntryKey] = {}
         if self._store is not None and version is not None:
             made = made_for(target, opt_level)
-            for kernel in kernels:
-                text = print_kernel(replace(kernel, name="kernel"))
+            for kernel, text in zip(kernels, print_alike(kernels), strict=True):
                 self._keys[kernel.name] = EntryKey("loops", made, digest_of(version, text))
         self._are_many = len(kernels) >= MIN_SIMILAR_KERNELS
 

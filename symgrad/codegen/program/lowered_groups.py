@@ -9,15 +9,15 @@ comes out is what lowering each of them gives.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 from symgrad.codegen.concolic import (
-    NOT_SYMBOLIC,
     Maker,
     Path,
     TakenPath,
+    Templates,
     TextWithNumbers,
 )
 from symgrad.codegen.loops.canonical import canonical
@@ -40,7 +40,7 @@ MAX_PATHS = 64  # of groups that are alike: where each size has its own, none is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Template:
+class _SizedKernel:
     """A kernel of symbolic sizes: for those that are on the `path`.
 
     `text` is the canonical one before scheduling; `order` says which of the buffers of a group are
@@ -55,15 +55,6 @@ class _Template:
     order: list[int]
 
 
-@dataclass(slots=True, eq=False)
-class _Alike:
-    """Groups whose keys are equal: how many sizes there were, and the templates made for them."""
-
-    count: int = 0
-    templates: list[_Template] = field(default_factory=list)
-    is_symbolic: bool = True
-
-
 class LoweredGroups:
     """The kernels of groups of one program, in a pool."""
 
@@ -73,7 +64,8 @@ class LoweredGroups:
         self._runner = runner
         # By the key and the sizes of a group, its kernel and which of its buffers are arguments.
         self._known: dict[Hashable, tuple[Relocated, list[int]]] = {}
-        self._alike: dict[Hashable, _Alike] = {}
+        self._counts: Counter[Hashable] = Counter()
+        self._alike: dict[Hashable, Templates[_SizedKernel]] = {}
 
     def lowered(
         self, partition: Partition, buffers: Buffers, group: FusionGroup
@@ -114,26 +106,17 @@ class LoweredGroups:
 
     def _template(
         self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
-    ) -> _Template | None:
+    ) -> _SizedKernel | None:
         """Return the template that has a kernel of the sizes of `key`, None if there is none."""
-        alike = self._alike.setdefault(key.key, _Alike())
-        alike.count += 1
-        if alike.count < MIN_ALIKE or not alike.is_symbolic:
+        self._counts[key.key] += 1
+        if self._counts[key.key] < MIN_ALIKE:
             return None
-        for template in alike.templates:
-            if template.path.holds(key.sizes):
-                return template
-        try:
-            alike.templates.append(self._traced(partition, buffers, group, key))
-        except NOT_SYMBOLIC:
-            alike.is_symbolic = False
-            return None
-        alike.is_symbolic = len(alike.templates) < MAX_PATHS
-        return alike.templates[-1]
+        templates = self._alike.setdefault(key.key, Templates(MAX_PATHS))
+        return templates.found(key.sizes, lambda: self._traced(partition, buffers, group, key))
 
     def _traced(
         self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
-    ) -> _Template:
+    ) -> _SizedKernel:
         """Lower and schedule a group with symbolic sizes."""
         path = Path()
         sizes = dict(zip(key.sizes, path.sizes(key.sizes), strict=True))
@@ -145,9 +128,9 @@ class LoweredGroups:
         text = path.text(lambda: print_kernel(canonical(moved.kernel)))
         starts, make, make_alone = map(path.maker, (moved.starts, kernel, alone))
         order = [key.buffers.index(symbolic.given[b]) for b in lowered.arguments]
-        return _Template(path.taken(), text, starts, make, make_alone, order)
+        return _SizedKernel(path.taken(), text, starts, make, make_alone, order)
 
-    def _instance(self, template: _Template, sizes: tuple[int, ...]) -> Relocated:
+    def _instance(self, template: _SizedKernel, sizes: tuple[int, ...]) -> Relocated:
         """Return the kernel of a template for `sizes`."""
         numbers = template.path.numbers(sizes)
         kernel = self._pool.add_scheduled(
