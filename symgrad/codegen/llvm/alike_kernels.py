@@ -24,7 +24,6 @@ from symgrad.cost_model import MIN_SIMILAR_KERNELS
 from symgrad.records import dataclass, replace
 
 MAX_PATHS = 128  # of kernels that are alike
-_REPEATED = (For, Fold)  # what has an extent that is a size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,9 +179,11 @@ def _with_extents(body: Sequence[Stmt], size: Callable[[int], Any]) -> tuple[Stm
     """Return `body` with other extents of its loops and folds."""
     made: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, _REPEATED):
+        if isinstance(statement, For):
             inside = _with_extents(statement.body, size)
-            made.append(replace(statement, extent=size(statement.extent), body=inside))
-        else:
-            made.append(statement)
+            statement = replace(statement, extent=size(statement.extent), body=inside)
+        if isinstance(statement, Fold):
+            inside = _with_extents(statement.body, size)
+            statement = replace(statement, extent=size(statement.extent), body=inside)
+        made.append(statement)
     return tuple(made)
