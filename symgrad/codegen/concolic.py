@@ -21,7 +21,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from symgrad.records import dataclass, replace
 
-NOT_SYMBOLIC = (TypeError, AttributeError, ValueError)
+# What is broken whatever the sizes are is raised again where there is no path.
+NOT_SYMBOLIC = (TypeError, AttributeError, ValueError, LookupError, AssertionError)
 
 # What makes a value of numbers, None for one that is the same for all.
 Maker = Callable[[tuple[int, ...]], Any]

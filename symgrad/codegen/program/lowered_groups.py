@@ -28,6 +28,7 @@ from symgrad.codegen.program.group_key import GroupKey, group_key
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.relocate import Relocated
 from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.structures import AtIndices
 from symgrad.graph.types import TensorType
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.buffers import Buffer, Buffers
@@ -180,6 +181,8 @@ class _SymbolicGroup:
             self._tensors[t]: tuple(map(self._buffer, buffers.written(t))) for t in group.outputs
         }
         self.buffers = replace(buffers, source=self._source, destinations=written)
+        if any(isinstance(partition.specs[node], AtIndices) for node in group.nodes):
+            raise TypeError("which places are known to be within their axes depends on sizes")
         made = [*(tensor.node for tensor in self._source), *self._nodes.values()]
         specs = {node: kernel_spec(node) for node in made}
         self.partition = replace(partition, specs=specs, storage={}, placed={})

@@ -59,6 +59,7 @@ def results(of: Callable[..., Tensor], threads: int = 1) -> Step:
         lambda x, n: x(5, n) @ x(n, 3),
         lambda x, n: sg.reshape(x(n, 8), (8 * n,)) + 1.0,
         lambda x, n: x(n) / n + sg.arange(n),
+        lambda x, n: sg.take(x(n), sg.arange(n) % n),
     ],
 )
 def test_kernels_are_those_of_groups_that_are_lowered_alone(of, threads, monkeypatch):
