@@ -241,6 +241,7 @@ PACKED_TERMS = 16
 # Channels and filters from which on windows are packed for a gradient to a kernel, pixels that are
 # packed of all channels at a time, and how many there may be for each term, as strides leave out.
 LEAST_CHANNELS_PACKED = 64
+LEAST_CHANNELS_IN_PLACE = 32
 PACKED_PIXELS = 64
 MOST_PIXELS_A_TERM = 8
 MOST_STRIDES = 4  # of all axes, where the padding of such pixels is in no memory
@@ -291,12 +292,14 @@ LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {
     "none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5, "pairs": 0.2,
-    "windows": 0.3,
+    "windows": 0.75,
 }  # fmt: skip
 # Copying an element for nothing but to see whether it is finite: others wait for it.
 _LOOKING = 1.0
 # A step of k of the left whose elements lie on another page than those of the step before.
 _OTHER_PAGE = 6.0
+# A step of k of the left whose elements are on a line that the nearest cache does not keep.
+_OTHER_LINE = 1.0
 # A vector of sums that is stored, and loaded again by the next block of k.
 _RESUMED = 1.0
 # A row of a tile begins on another line of the result.
@@ -383,6 +386,11 @@ def looking_cycles(elements: int) -> float:
 def page_cycles(steps: int) -> float:
     """Return the cycles of waiting for elements of the left, in `steps` that each meet a page."""
     return _OTHER_PAGE * steps
+
+
+def line_cycles(steps: int) -> float:
+    """Return the cycles of waiting for elements of the left, in `steps` that each meet a line."""
+    return _OTHER_LINE * steps
 
 
 def resuming_cycles(vectors: int) -> float:

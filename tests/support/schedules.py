@@ -138,7 +138,7 @@ def windows_packed() -> Iterator[None]:
         "SUM_AT_ONCE": 8,
         "WINDOW_TERMS": 40,
     }
-    read: dict[str, Any] = {"FEW_READS": 2, "LEAST_CHANNELS_PACKED": 2, "LEAST_TERMS": 1}
+    read: dict[str, Any] = {"FEW_READS": 2, "LEAST_CHANNELS_IN_PLACE": 2, "LEAST_TERMS": 1}
     planning.plan_contract.cache_clear()
     with (
         mock.patch.multiple(windows, **read, MOST_STRIDES=1 << 20),

@@ -63,8 +63,13 @@ def share_outside(borders: tuple[ZeroBorder, ...]) -> float:
 
 
 def _cuts(plan: ContractPlan, border: ZeroBorder) -> bool:
-    """Return whether a border can be left out: whole pieces of k, or the outermost digit of it."""
-    return _is_outermost(plan, border) or border.term_place % plan.k_piece == 0
+    """Return whether a border can be left out: whole pieces of k, or the outermost digit of it.
+
+    Or the ends of pieces, where a microkernel reads what it takes of each.
+    """
+    if _is_outermost(plan, border) or border.term_place % plan.k_piece == 0:
+        return True
+    return plan.pack_left == "none" and border.is_along(plan.k_run)
 
 
 def _is_outermost(plan: ContractPlan, border: ZeroBorder) -> bool:
@@ -74,6 +79,34 @@ def _is_outermost(plan: ContractPlan, border: ZeroBorder) -> bool:
 def inner_borders(plan: ContractPlan) -> tuple[ZeroBorder, ...]:
     """Return the borders of digits of k that are not the highest one."""
     return tuple(border for border in plan.borders if not _is_outermost(plan, border))
+
+
+def cuts_pieces(plan: ContractPlan) -> bool:
+    """Return whether a border is at the ends of pieces, which a microkernel leaves out itself."""
+    return any(border.is_along(plan.k_run) for border in inner_borders(plan))
+
+
+def emit_inside(
+    builder: ir.IRBuilder,
+    borders: tuple[ZeroBorder, ...],
+    piece: tuple[ir.Value, int],
+    within: tuple[TermSpan, ...],
+) -> TermSpan:
+    """Return from which to which of its steps a piece of a line is inside of all `borders`.
+
+    It is given by its first step of k and its size; the last border is along the line.
+    """
+    step, size = piece
+    *above, (border, line) = zip(borders, within, strict=True)
+    place = builder.urem(step, index(border.term_count))
+    first = _at_least(builder, builder.sub(line[0], place), index(0))
+    stop = _at_most(builder, builder.sub(line[1], place), index(size))
+    for digit, span in above:
+        at = builder.urem(step, index(digit.term_place * digit.term_count))
+        is_behind = builder.icmp_signed(">=", at, span[0])
+        is_inside = builder.and_(is_behind, builder.icmp_signed("<", at, span[1]))
+        stop = builder.select(is_inside, stop, first)
+    return first, _at_least(builder, stop, first)
 
 
 def emit_terms(
@@ -97,7 +130,8 @@ def emit_terms(
         within.append((first, stop))
         is_any = builder.icmp_signed("<", first, stop)
         end = builder.select(is_any, end, begin)
-    begin = emit_next(builder, inner_borders(plan), begin, tuple(within))
+    if not cuts_pieces(plan):
+        begin = emit_next(builder, inner_borders(plan), begin, tuple(within))
     return Terms((begin, _at_least(builder, end, begin)), tuple(within))
 
 

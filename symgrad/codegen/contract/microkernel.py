@@ -20,7 +20,7 @@ from symgrad.codegen.contract.asking import (
     emit_asking_for_met,
     emit_prefetching,
 )
-from symgrad.codegen.contract.border import TermSpan, emit_next
+from symgrad.codegen.contract.border import TermSpan, emit_inside, emit_next
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -207,6 +207,11 @@ def _begin_piece(
         for axis in (kernel.left_k, kernel.right_k)
     )
     length: ir.Value = index(kernel.piece or 0)
+    if kernel.cuts_pieces:
+        first, stop = emit_inside(builder, kernel.inner, (step, kernel.piece or 0), steps.within)
+        length = builder.sub(stop, first)
+        left = builder.add(left, builder.mul(first, operands.steps[1]))
+        right = builder.add(right, builder.mul(first, index(kernel.right_k.stride)))
     if kernel.joins_pieces:
         rest = step, builder.sub(steps.total, at)
         length = _joined(builder, kernel, rest, steps.within[-1])
@@ -223,8 +228,9 @@ def _behind_piece(
     builder: ir.IRBuilder, kernel: Microkernel, steps: _Pieces, at: ir.Value, length: ir.Value
 ) -> ir.Value:
     """Return which step of a call the next piece begins with."""
-    following = builder.add(at, length, flags=("nuw", "nsw"))
-    if steps.within:
+    size = index(kernel.piece or 0) if kernel.cuts_pieces else length
+    following = builder.add(at, size, flags=("nuw", "nsw"))
+    if steps.within and not kernel.cuts_pieces:
         further = builder.add(steps.first, following)
         further = emit_next(builder, kernel.inner, further, steps.within)
         following = builder.sub(further, steps.first)

@@ -188,7 +188,9 @@ class ContractPlan:
             _, along = self.packed_windows
         if self.pack_right == "none":
             return along
-        return along.joined(frozenset(border.term_place for border in self.borders))
+        kept = {border.term_place for border in self.borders}
+        kept |= {b.term_count for b in self.borders if b.is_along(self.k_run)}
+        return along.joined(frozenset(kept))
 
     @property
     def walked_piece(self) -> int:
@@ -204,7 +206,9 @@ class ContractPlan:
     def packed_elements(self) -> tuple[int, int]:
         """Elements of the left and of the right that are packed, if they are."""
         left = self.rows * self.k
-        return left // self.runs if self.pack_left == "windows" else left, self.k * self.columns
+        if self.pack_left == "windows":
+            left = self.window_pixels * self.row_run * self.k_blocks
+        return left, self.k * self.columns
 
     @property
     def packed_windows(self) -> tuple[CountedAxis, CountedAxis]:

@@ -21,7 +21,7 @@ from symgrad.codegen.contract.pair_planning import (
 )
 from symgrad.codegen.contract.panel_packing import is_far, is_jumped, pack_panels
 from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.window_planning import window_tiles, with_windows
+from symgrad.codegen.contract.window_planning import in_place, window_tiles, with_windows
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
@@ -37,6 +37,7 @@ from symgrad.cost_model import (
     SPARE_OF_BLOCK,
     dotting_cycles,
     epilogue_cycles,
+    line_cycles,
     packing_cycles,
     page_cycles,
     resuming_cycles,
@@ -132,9 +133,8 @@ def _ways(
     plan: ContractPlan, result: Operand, target: Target, borders: tuple[ZeroBorder, ...]
 ) -> list[tuple[float, ContractPlan]]:
     """Return all plans of a contraction, and their costs."""
-    windows = with_windows(plan, target.memory)
-    if windows is not None:
-        return _plan_tiles(windows, result.column_stride, target)
+    if ways := _ways_by_channels(plan, result, target):
+        return ways
     turned = replace(plan, vector_axis="m")
     ways = _plan_tiles(plan, result.column_stride, target, borders=borders)
     if not plan.borders:
@@ -148,6 +148,29 @@ def _ways(
             shape = plan_pairs(way, target)
             cycles = multiplying_cycles(shape) + _surrounding_cycles(shape, stride)
             ways.append((cycles, shape))
+    return ways
+
+
+def _ways_by_channels(
+    plan: ContractPlan, result: Operand, target: Target
+) -> list[tuple[float, ContractPlan]]:
+    """Return the plans of a gradient to a kernel whose rows are channels: windows are packed.
+
+    Or pixels without padding are read where they are.
+    """
+    ways: list[tuple[float, ContractPlan]] = []
+    windows = with_windows(plan, target.memory)
+    if windows is not None:
+        packed = tuple(replace(border, absent=False) for border in plan.borders)
+        ways += _plan_tiles(windows, result.column_stride, target, borders=packed)
+    unpacked = in_place(plan)
+    if unpacked is not None:
+        ways += [
+            (cycles + line_cycles(way.row_tiles * way.panels * way.k), way)
+            for cycles, way in _plan_tiles(
+                unpacked, result.column_stride, target, borders=plan.borders
+            )
+        ]
     return ways
 
 
@@ -299,6 +322,10 @@ def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) ->
     if plan.left.column_digits and plan.left.row_stride == 1 and plan.k > whole and apart:
         # Tiles beside each other read parts of the same lines: a block of them stays in the cache.
         whole = part = min(part, max(SHORT_BLOCK, memory.l2_bytes // (2 * apart)))
+    if plan.lacks_padding and plan.left.row_stride == 1:
+        # Lines of the left come from that cache, and leave most of the first one to a panel.
+        near = memory.l1_bytes * 3 // 4 // (across * size_of)
+        whole = part = min(part, max(plan.lanes, near))
     blocks = 1 if plan.k <= whole else -(-plan.k // part)
     if plan.left.column_digits:
         return _even_pieces(plan, blocks, part)

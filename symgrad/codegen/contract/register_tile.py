@@ -77,7 +77,8 @@ class Microkernel:
         """
         left = self.left.target.vector_registers - self.rows * self.vectors
         is_short = self.piece is not None and self.piece <= SHORT_PIECE
-        return is_short and not self.joins_pieces and left >= SPARE_REGISTERS
+        is_whole = not (self.joins_pieces or self.cuts_pieces)
+        return is_short and is_whole and left >= SPARE_REGISTERS
 
     @property
     def joins_pieces(self) -> bool:
@@ -85,10 +86,19 @@ class Microkernel:
 
         So it is with the pixels of a line that a window takes.
         """
-        if self.piece is None or not self.inner:
+        if self.piece is None or not self.inner or self.cuts_pieces:
             return False
         lines_up = self.left_k.digits[:1] == ((self.piece, self.piece * self.left_k.stride),)
         return lines_up and not self.right_k.digits and self.inner[-1].term_place == self.piece
+
+    @property
+    def cuts_pieces(self) -> bool:
+        """Whether a border is at the ends of pieces, of which then a part is added up, or nothing.
+
+        So it is with the pixels of a line that a place in a window takes.
+        """
+        is_inner = self.piece is not None and len(self.inner) > 0
+        return is_inner and self.inner[-1].is_along(self.left_k.run)
 
     @property
     def tile_align(self) -> int:

@@ -52,6 +52,17 @@ def with_windows(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan | 
     return windows if terms >= LEAST_TERMS and is_dense else None
 
 
+def in_place(plan: ContractPlan) -> ContractPlan | None:
+    """Return `plan` if its left has no elements in its padding, and channels as rows, else None.
+
+    Tiles of channels are at one place in a window, so they read of each line what is no padding.
+    The right is packed, which finds out whether zeros make a difference.
+    """
+    if not plan.lacks_padding or plan.left.row_stride != 1:
+        return None
+    return replace(plan, pack_right="copy")
+
+
 def _with_padding(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan | None:
     """Return a plan whose left has no elements in its padding with windows to be packed.
 

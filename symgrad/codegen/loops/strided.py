@@ -93,6 +93,10 @@ class ZeroBorder:
         )
         return first, max(first, stop)
 
+    def is_along(self, run: int) -> bool:
+        """Return whether the terms of a run, from its first to its last, are in other lines each."""
+        return self.term_place == 1 and self.term_count == run
+
     @property
     def share_left_out(self) -> float:
         """Which part of all products is with padding."""

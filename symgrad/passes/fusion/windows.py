@@ -17,7 +17,7 @@ from symgrad.cost_model import (
     FEW_READS,
     LEAST_BITS_IN_PLACE,
     LEAST_CHANNELS_BESIDE,
-    LEAST_CHANNELS_PACKED,
+    LEAST_CHANNELS_IN_PLACE,
     LEAST_MULTIPLIED_BYTES,
     LEAST_ROWS_BESIDE,
     LEAST_SUMS_IN_MEMORY,
@@ -192,7 +192,7 @@ def _packs_pixels(
         return False
     strides = math.prod(step for m in padded for axis, step in m.terms if spec.lhs[axis] in terms)
     return (
-        min(sizes[channel], sizes[spec.out[-1]]) >= LEAST_CHANNELS_PACKED
+        min(sizes[channel], sizes[spec.out[-1]]) >= LEAST_CHANNELS_IN_PLACE
         and math.prod(sizes[k] for k in rows[:-1]) >= FEW_READS
         and math.prod(sizes[k] for k in terms) >= LEAST_TERMS
         and sum(sizes[k] > 1 for k in terms) > 1
