@@ -241,9 +241,11 @@ PACKED_TERMS = 16
 # Channels and filters from which on windows are packed for a gradient to a kernel, pixels that are
 # packed of all channels at a time, and how many there may be for each term, as strides leave out.
 LEAST_CHANNELS_PACKED = 64
-LEAST_CHANNELS_IN_PLACE = 32
 PACKED_PIXELS = 64
 MOST_PIXELS_A_TERM = 8
+# And those from which on such a gradient needs no padding in memory: it packs the zeros, or reads
+# pixels where they lie, whichever costs less.
+LEAST_CHANNELS_IN_PLACE = 32
 MOST_STRIDES = 4  # of all axes, where the padding of such pixels is in no memory
 # Terms of such a sum that are added up at once, if these are all; else a block has.
 SUM_AT_ONCE = 2048

@@ -81,6 +81,7 @@ class Variant:
     blocks: bool = False
     borders: bool = False
     windows: bool = False
+    in_place: bool = False
     apart: bool = False
     places: bool = False
     sweeps: bool = False

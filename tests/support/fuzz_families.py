@@ -179,9 +179,10 @@ def variants(seed: int) -> list[Variant]:
     """Return how the machine code of a program is made: for each target, and in turns the rest.
 
     What is small is shared among threads too, and every other time interleaved, in tiles,
-    with unrolled products, sums in memory, short rows, terms of padding left out, windows packed,
-    results placed, sweeps over the same rows fused, elementwise kernels joined over short axes,
-    products with what is done with their rows, or with the weights of its loops packed.
+    with unrolled products, sums in memory, short rows, terms of padding left out, windows packed
+    or read in place, results placed, sweeps over the same rows fused, elementwise kernels joined
+    over short axes, products with what is done with their rows, or with the weights of its loops
+    packed.
     Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
     their own for the target whose turn it is.
     """
@@ -204,6 +205,7 @@ def variants(seed: int) -> list[Variant]:
             blocks=(threads + level + apart + number) % 2 == 1,
             borders=(threads + apart + number) % 2 == 0,
             windows=(threads + level + apart + number) % 2 == 0,
+            in_place=(threads + level + number) % 3 == 0,
             apart=(threads + level + number) % 2 == 1,
             places=(level + apart + number) % 2 == 0,
             sweeps=(threads + apart + number) % 2 == 1,

@@ -151,6 +151,22 @@ def windows_packed() -> Iterator[None]:
 
 
 @contextmanager
+def pixels_in_place() -> Iterator[None]:
+    """Read the pixels of every gradient to a kernel where they lie, and leave out their padding."""
+    cycles = planning.packing_cycles
+
+    def packing_cycles(how: str, elements: int) -> float:
+        return cycles(how, elements) * (1 << 20 if how == "windows" else 1)
+
+    with (
+        windows_packed(),
+        mock.patch.object(planning, "packing_cycles", packing_cycles),
+        mock.patch.multiple(variants, UNROLLED_CYCLES=0, LEAST_UNROLLED=1),
+    ):
+        yield
+
+
+@contextmanager
 def rows_interchanged() -> Iterator[None]:
     """Add rows to rows, two at a time, in every fold across them."""
     numbers: dict[str, Any] = {
@@ -216,6 +232,7 @@ SCHEDULES = {
     "blocks": batches_blocked,
     "borders": padding_left_out,
     "windows": windows_packed,
+    "in_place": pixels_in_place,
     "apart": rows_interchanged,
     "places": results_placed,
     "sweeps": sweeps_fused,

@@ -94,7 +94,7 @@ class ZeroBorder:
         return first, max(first, stop)
 
     def is_along(self, run: int) -> bool:
-        """Return whether the terms of a run, from its first to its last, are in other lines each."""
+        """Return whether a run of so many terms is a whole walk across the lines."""
         return self.term_place == 1 and self.term_count == run
 
     @property

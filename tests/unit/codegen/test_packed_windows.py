@@ -11,6 +11,9 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.contract import Operand, plan_contract
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.strided import walked
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
@@ -25,7 +28,7 @@ from tests.support.floors import (
     run_reference,
     run_variants,
 )
-from tests.support.schedules import windows_packed
+from tests.support.schedules import pixels_in_place, windows_packed
 from tests.unit.codegen.test_product_borders import borders
 
 TARGETS = (
@@ -70,6 +73,7 @@ class Layer:
 LAYERS = {
     "plain": Layer(),
     "no border": Layer(side=0),
+    "wide lines": Layer(spatial=(6, 23), window=(3, 5), side=2),
     "many channels": Layer(channels=37, filters=33),
     "strided": Layer(spatial=(9, 8), stride=2),
     "dilated": Layer(spatial=(8, 7), dilation=2, side=2),
@@ -90,21 +94,24 @@ def arrays_for(graph: Graph) -> list[np.ndarray]:
     return [random.integers(-3, 4, t.static_shape).astype(t.dtype.numpy) for t in types]
 
 
+@pytest.mark.parametrize("schedule", [windows_packed, pixels_in_place])
 @pytest.mark.parametrize("target", TARGETS)
-def test_results_are_those_of_windows_in_memory(target):
+def test_results_are_those_of_windows_in_memory(target, schedule):
     for name, layer in LAYERS.items():
         graph = layer.graph()
         arrays = arrays_for(graph)
         wanted = run_reference(graph, arrays).outputs
-        with windows_packed():
+        with schedule():
             step = compile_for(graph, target, opt_level=0)
         found = run_native(step, arrays).outputs
         np.testing.assert_array_equal(found[0], wanted[0], name)
 
 
-def test_what_is_not_finite_is_in_the_same_sums():
-    graph = LAYERS["plain"].graph()
-    with windows_packed():
+@pytest.mark.parametrize("schedule", [windows_packed, pixels_in_place])
+@pytest.mark.parametrize("name", ["plain", "wide lines"])
+def test_what_is_not_finite_is_in_the_same_sums(schedule, name):
+    graph = LAYERS[name].graph()
+    with schedule():
         step = compile_for(graph, opt_level=0)
     for operand in (0, 1):
         for where in ((0, 0, 0, 0), (1, 5, 4, 7), (2, 2, 0, 3)):
@@ -123,7 +130,7 @@ def test_padding_that_is_packed_is_in_no_memory():
     layer = Layer(images=8, channels=64, filters=64)
     assert absent(layer.graph()) == [True, True]
     assert absent(replace(layer, side=0).graph()) == []
-    for other in (replace(layer, channels=32), replace(layer, filters=32)):
+    for other in (replace(layer, channels=24), replace(layer, filters=24)):
         assert absent(other.graph()) == [False]
     x, kernel = sg.placeholder((8, 6, 5, 64)), sg.placeholder((3, 3, 64, 64))
     y = sg.nn.conv2d(x, kernel, padding="SAME")
@@ -172,6 +179,35 @@ def test_threads_compute_the_low_tile_that_each_place_in_a_window_ends_in():
             step = compile_for(graph, "x86-64-v3", opt_level=0, threads=threads)
         found = run_native(step, arrays).outputs
         np.testing.assert_array_equal(found[0], run_reference(graph, arrays).outputs[0])
+
+
+def test_pixels_are_read_where_they_lie_everywhere_and_by_threads():
+    for name in ("plain", "strided", "wide lines", "volumes", "one line"):
+        graph = replace(LAYERS[name], filters=70).graph()
+        variants = [
+            Variant(threads=Threads(count, 0.0), memory=Memory(side), in_place=True)
+            for count in (1, 3)
+            for side in ("start", "end")
+        ]
+        assert run_variants(graph, arrays_for(graph), variants) is None
+
+
+def test_the_gradient_to_a_kernel_of_volumes_needs_no_padding():
+    """Their slices overlap so much that packing costs more than lines in the second cache."""
+    layer = Layer(spatial=(16, 28, 28), images=2, window=(3, 3, 3), channels=32, filters=32)
+    graph = layer.graph()
+    assert absent(graph) == [True] * 3
+    (plan,) = plans(graph)
+    assert (plan.pack_left, plan.pack_right) == ("none", "copy")
+    assert len(plan.borders) == 3
+    square = Layer(spatial=(56, 56), images=8, channels=64, filters=64)
+    assert [plan.pack_left for plan in plans(square.graph())] == ["windows"]
+
+
+def plans(graph: Graph) -> list[ContractPlan]:
+    program, native = compile_for(graph, opt_level=0).program, target_named("x86-64-v4")
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    return [product_plan(s, native) for s in found if isinstance(s, Product)]
 
 
 def plan_of(
