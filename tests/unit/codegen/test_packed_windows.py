@@ -74,6 +74,8 @@ LAYERS = {
     "plain": Layer(),
     "no border": Layer(side=0),
     "wide lines": Layer(spatial=(6, 23), window=(3, 5), side=2),
+    "many lines": Layer(spatial=(30, 23), images=1),
+    "long lines": Layer(spatial=(2, 700), window=(2, 5), side=2, images=1, channels=4),
     "many channels": Layer(channels=37, filters=33),
     "strided": Layer(spatial=(9, 8), stride=2),
     "dilated": Layer(spatial=(8, 7), dilation=2, side=2),
