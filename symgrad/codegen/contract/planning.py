@@ -21,18 +21,17 @@ from symgrad.codegen.contract.pair_planning import (
 )
 from symgrad.codegen.contract.panel_packing import is_far, is_jumped, pack_panels
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.term_blocks import choose_block_k
 from symgrad.codegen.contract.window_planning import in_place, window_tiles, with_windows
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
     FEW_READS,
     FEW_STREAMS,
-    LONG_SUM,
     MANY_PANELS,
     NEARLY_CHEAPEST,
     PACKED_PIXELS,
     PACKED_TERMS,
-    SHORT_BLOCK,
     SHORT_OPERAND,
     SPARE_OF_BLOCK,
     dotting_cycles,
@@ -247,7 +246,7 @@ def _plan_tiles(
             vector_width=width,
             tile_rows=-(-plan.row_run // tiles),
             tile_columns=across * plan.lanes,
-            block_k=_choose_block_k(plan, memory, across * plan.lanes),
+            block_k=choose_block_k(plan, memory, across * plan.lanes),
         )
         packed = _with_short_blocks(pack_panels(shape, memory), memory)
         cycles *= share_outside(with_borders(packed, borders).borders)
@@ -299,51 +298,6 @@ def _choose_width(columns: int, lanes: int) -> int:
     """Return the width that needs the fewest calls of the epilogue, leftover columns included."""
     widths = [1 << i for i in range(lanes.bit_length())]
     return min(reversed(widths), key=lambda width: columns // width + columns % width)
-
-
-def _choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:
-    """Return all of k if its panels stay in the second-level cache, else an even part of it.
-
-    A panel is `across` columns.
-    """
-    if plan.pack_left == "windows":
-        return plan.block_k
-    size_of = plan.compute.itemsize
-    whole, part = memory.far_terms if is_far(plan, memory) else memory.near_terms
-    if plan.k >= LONG_SUM * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
-        # Few results of long sums: what is read for them stays in the cache, too, also of the left
-        # where that is asked for a block ahead; windows read the same again.
-        read = plan.columns + (0 if plan.left.column_digits else plan.rows)
-        part = min(part, max(plan.lanes, memory.l2_bytes // (2 * read * size_of)))
-        if plan.left.row_stride == 1 and not plan.left.column_digits:
-            # Rows that lie across come from that cache, so a panel is to come from the first one.
-            part = min(part, max(plan.lanes, memory.l1_bytes // (across * size_of)))
-    apart = abs(plan.left.column_stride) * size_of
-    if plan.left.column_digits and plan.left.row_stride == 1 and plan.k > whole and apart:
-        # Tiles beside each other read parts of the same lines: a block of them stays in the cache.
-        whole = part = min(part, max(SHORT_BLOCK, memory.l2_bytes // (2 * apart)))
-    if plan.lacks_padding and plan.left.row_stride == 1:
-        # Lines of the left come from that cache, and leave most of the first one to a panel.
-        near = memory.l1_bytes * 3 // 4 // (across * size_of)
-        whole = part = min(part, max(plan.lanes, near))
-    blocks = 1 if plan.k <= whole else -(-plan.k // part)
-    if plan.left.column_digits:
-        return _even_pieces(plan, blocks, part)
-    evenly = max(1, -(-plan.k // blocks))
-    size = -(-evenly // plan.lanes) * plan.lanes
-    # Packing by vectors needs a whole vector of every block.
-    while blocks > 1 and 0 < plan.k % size < plan.lanes:
-        size += plan.lanes
-    return size
-
-
-def _even_pieces(plan: ContractPlan, blocks: int, most: int) -> int:
-    """Return the size of `blocks` about even blocks of k, made of whole runs or of parts of one."""
-    run = plan.k_run
-    piece = max(size for size in range(1, min(run, most) + 1) if run % size == 0)
-    if blocks == 1 or piece < plan.lanes:
-        piece = run
-    return max(1, -(-(plan.k // piece) // blocks)) * piece
 
 
 def _with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
