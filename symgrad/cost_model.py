@@ -243,9 +243,7 @@ PACKED_TERMS = 16
 LEAST_CHANNELS_PACKED = 64
 PACKED_PIXELS = 64
 MOST_PIXELS_A_TERM = 8
-# And those from which on such a gradient needs no padding in memory: it packs the zeros, or reads
-# pixels where they lie, whichever costs less.
-LEAST_CHANNELS_IN_PLACE = 32
+LEAST_CHANNELS_IN_PLACE = 32  # and those from which on it needs no padding in memory
 MOST_STRIDES = 4  # of all axes, where the padding of such pixels is in no memory
 # Terms of such a sum that are added up at once, if these are all; else a block has.
 SUM_AT_ONCE = 2048
@@ -298,10 +296,9 @@ _PACKING = {
 }  # fmt: skip
 # Copying an element for nothing but to see whether it is finite: others wait for it.
 _LOOKING = 1.0
-# A step of k of the left whose elements lie on another page than those of the step before.
-_OTHER_PAGE = 6.0
-# A step of k of the left whose elements are on a line that the nearest cache does not keep.
-_OTHER_LINE = 1.0
+# A step of k of the left whose elements lie on another page than those of the step before, or on a
+# line that the nearest cache does not keep.
+_WAITING = {"page": 6.0, "line": 1.0}
 # A vector of sums that is stored, and loaded again by the next block of k.
 _RESUMED = 1.0
 # A row of a tile begins on another line of the result.
@@ -385,14 +382,9 @@ def looking_cycles(elements: int) -> float:
     return _LOOKING * elements
 
 
-def page_cycles(steps: int) -> float:
-    """Return the cycles of waiting for elements of the left, in `steps` that each meet a page."""
-    return _OTHER_PAGE * steps
-
-
-def line_cycles(steps: int) -> float:
-    """Return the cycles of waiting for elements of the left, in `steps` that each meet a line."""
-    return _OTHER_LINE * steps
+def waiting_cycles(what: str, steps: int) -> float:
+    """Return the cycles of waiting for the left, in `steps` that each meet a "page" or "line"."""
+    return _WAITING[what] * steps
 
 
 def resuming_cycles(vectors: int) -> float:

@@ -36,11 +36,10 @@ from symgrad.cost_model import (
     SPARE_OF_BLOCK,
     dotting_cycles,
     epilogue_cycles,
-    line_cycles,
     packing_cycles,
-    page_cycles,
     resuming_cycles,
     tiling_cycles,
+    waiting_cycles,
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -165,7 +164,7 @@ def _ways_by_channels(
     unpacked = in_place(plan)
     if unpacked is not None:
         ways += [
-            (cycles + line_cycles(way.row_tiles * way.panels * way.k), way)
+            (cycles + waiting_cycles("line", way.row_tiles * way.panels * way.k), way)
             for cycles, way in _plan_tiles(
                 unpacked, result.column_stride, target, borders=plan.borders
             )
@@ -253,7 +252,7 @@ def _plan_tiles(
         cycles += _surrounding_cycles(packed, stride)
         if _meets_pages(packed, memory):
             panels = packed.panels if packed.pack_left == "none" else 1
-            cycles += page_cycles(packed.row_tiles * packed.k * panels)
+            cycles += waiting_cycles("page", packed.row_tiles * packed.k * panels)
         if packed.k_blocks > shape.k_blocks:
             cycles += resuming_cycles(packed.k_blocks * packed.rows * vectors)
         ways.append((cycles, packed))
