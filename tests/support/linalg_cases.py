@@ -23,6 +23,7 @@ from symgrad.graph.ops.inverse import inverse, inverse_change_op
 from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.pinv import pinv
 from symgrad.graph.ops.qr import qr
+from symgrad.graph.ops.qr_gradient import qr_gradient
 from symgrad.graph.ops.small_bidiagonal import bidiagonal_columns_op, svd_step
 from symgrad.graph.ops.small_cholesky import cholesky_gradient_columns
 from symgrad.graph.ops.small_elimination import (
@@ -39,7 +40,7 @@ from symgrad.graph.ops.small_matrices import (
     lu_columns,
     substitute_columns,
 )
-from symgrad.graph.ops.small_qr import qr_columns
+from symgrad.graph.ops.small_qr import qr_columns, scaled_products
 from symgrad.graph.ops.small_qr_iteration import turn_columns
 from symgrad.graph.ops.small_reflections import (
     q_of_steps,
@@ -100,6 +101,20 @@ def _cofactors(x: Tensor) -> Tensor:
 
 def _change(x: Tensor, y: Tensor) -> Tensor:
     return apply(cofactor_change_op, x, *lu(x), y)
+
+
+def _gradient_by_r(x: Tensor, g: Tensor) -> Tensor:
+    return qr_gradient(x, *qr(x), g)
+
+
+def _gradient_of_r(x: Array, g: Array) -> Array:
+    """Return the gradient of matrices by the inverse of R, given that of R."""
+    if not x.size:
+        return x
+    q, r = np.linalg.qr(x)
+    lower = np.tril(r @ np.triu(g).swapaxes(-1, -2))
+    symmetric = lower + np.tril(lower, -1).swapaxes(-1, -2)
+    return np.asarray(q @ symmetric @ np.linalg.inv(r).swapaxes(-1, -2))
 
 
 def _row(
@@ -211,6 +226,10 @@ _FACTORISATIONS = (
          also=(((2, 3, 4),), ((2, 3),)), symbolic=False, slack=1000.0),
     _row("qr_complete", "qr", lambda x: qr(x, complete=True)[1],
          lambda x: np.linalg.qr(x, "complete")[1], (5, 3), order=0, symbolic=False),
+    _row("qr_gradient", "qr_gradient", lambda x, g: _gradient_by_r(_mostly_diagonal(x), g),
+         lambda x, g: _gradient_of_r(_mostly_diagonal(x), g), (4, 4), (4, 4),
+         also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 5, 3), (2, 3, 3)),
+               ((8, 7, 7), (8, 7, 7)), ((9, 9, 3), (9, 3, 3)))),
     _row("eigh", "eigh", lambda x: eigh(_spread(x))[0],
          lambda x: np.linalg.eigvalsh(_spread(x)), (4, 4), also=_SQUARES),
     _row("eigh_vectors", "eigh", lambda x: eigh(_spread(x))[1] ** 2,
@@ -290,6 +309,14 @@ def _rows(x: Any) -> Any:
     return x.reshape((2, -1))
 
 
+def _scaled_products_of(a: Array, g: Array) -> Array:
+    upper = np.triu(a)
+    product = upper @ np.triu(g).swapaxes(-1, -2)
+    symmetric = np.tril(product) + np.tril(product, -1).swapaxes(-1, -2)
+    scale = np.diagonal(a, axis1=-2, axis2=-1)[..., None]
+    return np.concatenate([_rows(upper / scale), _rows(symmetric / scale)], 1).T
+
+
 _COLUMNS = (
     _row("solve_columns", "solve_columns",
          lambda a, b: solve_columns(_columns(_mostly_diagonal(a)), _columns(b), 3, transpose=False),
@@ -318,6 +345,10 @@ _COLUMNS = (
     _row("cholesky_gradient_columns", "cholesky_gradient_columns",
          lambda a, g: cholesky_gradient_columns(_columns(_mostly_diagonal(a)), _columns(g), 4),
          lambda a, g: _rows(_cholesky_gradient_of(_mostly_diagonal(a), g)), (2, 4, 4), (2, 4, 4),
+         order=0, symbolic=False),
+    _row("scaled_products", "scaled_products",
+         lambda a, g: scaled_products(_columns(_mostly_diagonal(a)), _columns(g), 3),
+         lambda a, g: _scaled_products_of(_mostly_diagonal(a), g), (2, 3, 3), (2, 3, 3),
          order=0, symbolic=False),
     _row("lu_columns", "lu_columns", lambda x: lu_columns(_columns(_mostly_diagonal(x)), 3)[:, :9],
          lambda x: _rows(_each(lambda y: scipy.linalg.lu_factor(y)[0])(_mostly_diagonal(x))),

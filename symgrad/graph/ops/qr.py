@@ -10,11 +10,11 @@ from symgrad.graph.build import apply_node
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype
-from symgrad.graph.ops.arithmetic import add, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.block_matrices import block, cuts, expansion, in_parts, to_columns
-from symgrad.graph.ops.complex_parts import conj, real
-from symgrad.graph.ops.conversion import astype
+from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.qr_gradient import closed_form, qr_gradient
 from symgrad.graph.ops.qr_panels import Reflections, factor_panel
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.small_elimination import BYTES_OF_STEPS
@@ -27,17 +27,14 @@ from symgrad.graph.ops.small_reflections import (
     reflects_by_steps,
 )
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
-from symgrad.graph.ops.summation import diagonal
 from symgrad.graph.ops.triangles import (
     adjoint,
     arrived,
-    diagonal_matrix,
     identity_like,
     product,
     range_factors,
-    triangle,
 )
-from symgrad.graph.ops.triangular import is_wide, triangular_solve
+from symgrad.graph.ops.triangular import is_wide
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Call
@@ -102,31 +99,17 @@ def _grad(node: Node, of_q: Tensor | None, of_r: Tensor | None, *, complete: boo
     of_q = None if arrived(of_q) is None else conj(of_q)
     of_r = filled_like(r, 0) if of_r is None else conj(of_r)
     if not (isinstance(m, int) and isinstance(n, int) and m < n):
-        return (conj(_tall_gradient(q, r, of_q, of_r)),)
+        if of_q is None and not a.dtype.is_complex:
+            return (qr_gradient(a, q, r, of_r),)
+        return (conj(closed_form(q, r, of_q, of_r)),)
     # Roberts and Roberts (2020): the first m columns determine Q, and the others are Q R.
     last = a.ndim - 1
     rest = narrow(a, last, m, n - m)
     of_rest = narrow(of_r, last, m, n - m)
     through_rest = product(rest, adjoint(of_rest))
     of_q = through_rest if of_q is None else add(of_q, through_rest)
-    of_first = _tall_gradient(q, narrow(r, last, 0, m), of_q, narrow(of_r, last, 0, m))
+    of_first = closed_form(q, narrow(r, last, 0, m), of_q, narrow(of_r, last, 0, m))
     return (conj(concat([of_first, product(q, of_rest)], axis=last)),)
-
-
-def _tall_gradient(q: Tensor, r: Tensor, of_q: Tensor | None, of_r: Tensor) -> Tensor:
-    # Walter and Lehmann (2010); Seeger et al. (2017), section 4.2, for Q R:
-    # a_bar = (Q_bar + Q copyltu(R R_bar' - Q_bar' Q)) R'^-1.
-    # The diagonal of R is real.
-    of_r = triangle(of_r, lower=False)
-    inner = product(r, adjoint(of_r))
-    if of_q is not None:
-        inner = subtract(inner, product(adjoint(of_q), q))
-    below = triangle(inner, lower=True, k=-1)
-    diagonals = diagonal_matrix(real(diagonal(inner)))
-    copied = add(add(below, adjoint(below)), astype(diagonals, inner.dtype))
-    left = product(q, copied)
-    left = left if of_q is None else add(of_q, left)
-    return adjoint(triangular_solve(r, adjoint(left), lower=False))
 
 
 def _kernel(a: TensorType, *, complete: bool) -> Call:

@@ -1,8 +1,12 @@
-"""QR factorisation of small matrices, written out: the op qr_columns, see `small_matrices.py`."""
+"""QR factorisation of small matrices, written out, and products for its gradient.
+
+The ops are qr_columns and scaled_products: see `small_matrices.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -12,13 +16,16 @@ from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import require_dtype
+from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.small_matrices import (
     Row,
     Rows,
+    as_columns,
     as_matrices,
     as_rows,
+    batch_columns,
     batch_rows,
+    check_square,
     column_map,
     is_wide_float,
     rows_of,
@@ -116,4 +123,68 @@ qr_columns_op = define(
     grad="none",
     kernel=_kernel,
     batch=_batch,
+)
+
+
+# ----------------------------------------------------------------------------- scaled_products
+
+
+def scaled_products(r: Tensor, g: Tensor, n: int) -> Tensor:
+    """Return columns of R with ones on its diagonal, and of symmetric matrices scaled with it.
+
+    Of upper triangles R and G, given as columns, R is D U with a diagonal D, and U comes first; the
+    symmetric matrix S that has the lower triangle of R G' follows as D^-1 S.
+    """
+    return apply(scaled_products_op, r, g, n=n)
+
+
+def _products_infer(r: TensorType, g: TensorType, *, n: int) -> TensorType:
+    check_square("scaled_products", r, n)
+    meet_shapes("scaled_products", "r", r, "g", g)
+    return r.with_shape((2 * n * n, *r.shape[1:]))
+
+
+def _products_reference(r: Array, g: Array, *, n: int) -> Array:
+    upper, other = (np.triu(as_matrices(x, n)) for x in (r, g))
+    lower = np.tril(upper @ other.swapaxes(-1, -2))
+    scale = np.diagonal(upper, axis1=-2, axis2=-1)
+    with np.errstate(all="ignore"):
+        unit = upper / scale[..., :, None]
+        symmetric = (lower + np.tril(lower, -1).swapaxes(-1, -2)) / scale[..., :, None]
+    return np.concatenate([as_columns(unit), as_columns(symmetric)]).astype(r.dtype)
+
+
+def _products(r: Row, g: Row, *, n: int) -> list[FloatExpr]:
+    upper, other, zero = rows_of(r, n), rows_of(g, n), r[0].like(0.0)
+    scales = [1.0 / upper[i][i] for i in range(n)]
+    lower: Rows = []
+    for i in range(n):
+        lower.append([])
+        for j in range(i + 1):
+            total = upper[i][i] * other[j][i]
+            for k in range(i + 1, n):
+                total = total.plus(upper[i][k], other[j][k])
+            lower[i].append(total)
+    for i in range(n):
+        upper[i] = [zero] * i + [zero.like(1.0)] + [x * scales[i] for x in upper[i][i + 1 :]]
+    unit = [element for row in upper for element in row]
+    symmetric = [lower[max(i, j)][min(i, j)] * scales[i] for i in range(n) for j in range(n)]
+    return [*unit, *symmetric]
+
+
+def _products_kernel(_r: TensorType, _g: TensorType, *, n: int) -> ColumnMap:
+    return column_map(partial(_products, n=n), n**3 // 3 + 2 * n * n)
+
+
+def _products_batch(operands: Operands, *, n: int) -> Tensor:
+    return batch_columns(operands, n=n)
+
+
+scaled_products_op = define(
+    "scaled_products",
+    infer=_products_infer,
+    reference=_products_reference,
+    grad="none",
+    kernel=_products_kernel,
+    batch=_products_batch,
 )
