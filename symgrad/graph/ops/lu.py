@@ -119,19 +119,21 @@ def _factor_square(a: Tensor) -> tuple[Tensor, Tensor]:
     return factors, astype(order, dtypes.int64)
 
 
-def _factor(a: Tensor) -> tuple[Tensor, Tensor]:
+def _factor(a: Tensor, *, is_part: bool = False) -> tuple[Tensor, Tensor]:
     """Factorise the left half, then what is left of the right one (recursively)."""
     _, m, n = a.type.static_shape
     if n <= WRITTEN_OUT:
         return factor_panel(a)
     half = WRITTEN_OUT * (-(-n // WRITTEN_OUT) // 2)
-    left, first = _factor(block(a, (0, m), (0, half)))
+    left, first = _factor(block(a, (0, m), (0, half)), is_part=True)
     right = permute_rows(block(a, (0, m), (half, n)), first)
     corner = block(left, (0, half), (0, half))
-    (above,) = shared(_solved_above, corner, block(right, (0, half), (0, n - half)))
+    beside = block(right, (0, half), (0, n - half))
+    # Parts of the same size share a function; the whole has none to share with, and copies nothing.
+    (above,) = shared(_solved_above, corner, beside) if is_part else _solved_above(corner, beside)
     below = block(left, (half, m), (0, half))
     rest = less_product(block(right, (half, m), (0, n - half)), below, above)
-    corner, second = _factor(rest)
+    corner, second = _factor(rest, is_part=True)
     top = concat([block(left, (0, half), (0, half)), above], axis=2)
     bottom = concat([permute_rows(below, second), corner], axis=2)
     return concat([top, bottom], axis=1), _followed_by(first, second, half)

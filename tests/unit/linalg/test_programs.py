@@ -167,9 +167,9 @@ def test_panels_of_lu_factors_and_their_systems_share_functions():
     x = sg.placeholder((256, 256), "float64")
     text = sg.compile([x], LINALG.det(x), opt_level=0).ir("loops")
     calls = [text.count(f"call @{name}") for name in ("factored", "solved_above")]
-    assert calls == [8, 15]
+    assert calls == [8, 14]  # what the whole solves is where it is
     functions = [text.count(f"routine @{name}") for name in ("factored", "solved_above")]
-    assert functions == [2, 4]
+    assert functions == [2, 3]
 
 
 @pytest.mark.parametrize("n", [130, 145])
