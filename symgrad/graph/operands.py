@@ -71,18 +71,14 @@ def _literal_of_scalar(value: Scalar, _text: str, wanted: DType | None) -> Array
 
 
 def _as_array(value: Any, wanted: DType | None) -> Array:
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise DTypeError("constant", str(error), source=user_source()) from error
-    except DTypeError as error:  # of a tensor, which has no value to make an array of
-        error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
-        raise
+    array = _made_by_numpy(value)
     if isinstance(value, np.ndarray | np.generic):
         wanted = wanted or _known_dtype(array, value)
         # A weight is large: it is copied where it is kept, and not before.
         return array if array.dtype == wanted.numpy else convert_numbers(array, wanted)
     kind = array.dtype.kind
+    if kind == "f" and wanted is not None and wanted.is_integer:
+        array, kind = _unrounded(value, array)
     if kind == "O" and all(type(n) is int for n in array.flat):
         kind = "i"  # NumPy has no dtype for ints beyond 64 bits
     for size in (n for n in array.flat if isinstance(n, Size)) if kind == "O" else ():
@@ -100,6 +96,28 @@ def _as_array(value: Any, wanted: DType | None) -> Array:
                 "constant", f"{value!r} does not fit {wanted.name}", source=user_source()
             )
     return convert_numbers(array, wanted)
+
+
+def _made_by_numpy(value: Any) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise DTypeError("constant", str(error), source=user_source()) from error
+    except DTypeError as error:  # of a tensor, which has no value to make an array of
+        error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
+        raise
+
+
+def _unrounded(value: Any, array: Array) -> tuple[Array, str]:
+    """Return an array of a nest and its kind: of ints, where NumPy has made floats of them.
+
+    It does so of a small and a large one, since neither int64 nor uint64 has both.
+    """
+    if not array.size or not (array >= 2.0**63).any():
+        return array, "f"
+    elements = np.asarray(value, dtype=object)
+    is_of_ints = all(isinstance(n, int | np.integer) for n in elements.flat)
+    return (elements, "i") if is_of_ints else (array, "f")
 
 
 _DEFAULTS = {

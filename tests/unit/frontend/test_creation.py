@@ -49,6 +49,16 @@ def test_numbers_and_arrays_have_their_dtypes():
         sg.asarray([1, 1000], dtype="int8")
 
 
+def test_ints_of_which_numpy_makes_floats_keep_their_digits():
+    # NumPy has no dtype for a small and a large one together, but float64.
+    expected = np.array([0, 2**63 + 1], np.uint64)
+    for given in ([0, 2**63 + 1], [np.int64(0), np.uint64(2**63 + 1)]):
+        found = sg.compile([], sg.asarray(given, dtype="uint64"), opt_level=0)()
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(sg.DTypeError, match="does not fit uint64"):
+        sg.constant([-1, 2**63], dtype="uint64")
+
+
 def test_what_another_library_holds_becomes_a_constant():
     given = np.arange(6, dtype=np.int16).reshape(2, 3)
     held = sg.from_dlpack(given)
