@@ -36,10 +36,11 @@ def triangular_solve(pool: Pool) -> Tensor:
 
 
 def columns(pool: Pool) -> Tensor:
-    """Solve for what the pool has, its first axis being columns, or transform an even number."""
+    """Solve for what the pool has, its first axis being columns, or transform even or many."""
     x = _wide(pool.any(1))
     n = x.type.static_shape[0]
-    found = _transformed(pool, x) if n % 2 == 0 else _substituted(pool, x)
+    is_solved = n % 2 and n <= small_matrices.MOST_SUBSTITUTED
+    found = _substituted(pool, x) if is_solved else _transformed(pool, x)
     return conversion.astype(found, pool.dtype)
 
 

@@ -29,6 +29,7 @@ from symgrad.graph.types import Array, TensorType
 
 Row = list[FloatExpr]
 Rows = list[Row]
+MOST_SUBSTITUTED = 64  # rows of a triangle: code, and time to compile it, grow as their square
 Algorithm = Callable[..., Sequence[FloatExpr]]
 
 
@@ -178,7 +179,10 @@ cholesky_columns_op = define(
 
 
 def substitute_columns(a: Tensor, b: Tensor, *, lower: bool, unit: bool) -> Tensor:
-    """Solve a @ x = b for triangular n by n matrices `a` and columns `b` of n elements."""
+    """Solve a @ x = b for triangular n by n matrices `a` and columns `b` of n elements.
+
+    That is written out, so n is 64 at most; `triangular_solve` takes larger matrices in blocks.
+    """
     return apply(substitute_columns_op, a, b, lower=lower, unit=unit)
 
 
@@ -188,6 +192,8 @@ def _substitute_infer(a: TensorType, b: TensorType, *, lower: bool, unit: bool) 
     if not b.ndim or not isinstance(b.shape[0], int):
         raise ShapeError(op, f"b: {b} has no known number of elements on axis 0")
     check_square(op, a, b.shape[0])
+    if b.shape[0] > MOST_SUBSTITUTED:
+        raise ShapeError(op, f"a: {a} has matrices of more than {MOST_SUBSTITUTED} rows")
     meet_shapes(op, "a", a.with_shape(a.shape[1:]), "b", b.with_shape(b.shape[1:]))
     return rows_type(b, b.shape[0])
 

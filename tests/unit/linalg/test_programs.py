@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.ops.small_matrices import substitute_columns
 
 Array = np.ndarray[Any, Any]
 LINALG: Any = sg.linalg  # which is given what a type checker would refuse
@@ -183,3 +184,18 @@ def test_lu_of_a_tall_panel_without_pivots_leaves_its_rows(n):
     np.testing.assert_allclose(p @ lower @ upper, a, atol=1e-12)
     np.testing.assert_array_equal(np.sort(np.argmax(p, 0)), np.arange(n))
     np.testing.assert_array_equal(p.sum(0), np.ones(n))
+
+
+def test_substitution_that_is_too_long_to_write_out_is_refused():
+    a, b = sg.placeholder((65 * 65, 3), "float64"), sg.placeholder((65, 3), "float64")
+    with pytest.raises(sg.ShapeError, match="more than 64 rows"):
+        substitute_columns(a, b, lower=True, unit=False)
+
+
+def test_factors_and_their_gradient_by_r_reflect_in_one_loop():
+    x = sg.placeholder((160, 7, 7), "float64")
+    r = LINALG.qr(x).R
+    (g,) = sg.gradients(sg.sum(r**3), [x])
+    text = sg.compile([x], [r, g], opt_level=0).ir("loops")
+    assert text.count("scan loop") == 1
+    assert "q_of_steps" not in text
