@@ -161,6 +161,7 @@ LEAST_REUSED = 32 << 10  # bytes of a temporary that is put in the memory of a r
 # Operations for an element up to which an elementwise op goes with a loop over parts of a batch: of
 # what takes more, threads share the elements.
 MOST_FLOPS_IN_PARTS = 4
+MOST_TERMS_IN_PARTS = 16  # of a product of matrices, likewise
 # Bytes of a part of what goes with such a loop: for less, a kernel in each iteration costs more.
 LEAST_PART_BYTES = 1 << 10
 INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together

@@ -17,8 +17,9 @@ After:
 
 Loops are one that run as often, have no loop variable, and of whose results each iteration reads
 its own part. What lies between them, what makes their operands and what makes results of the
-program of theirs is computed by parts where it only moves elements or takes few operations an
-element; whether it can be is what `propagate` says of a tensor that is cut along its first axis.
+program of theirs is computed by parts where it only moves elements, takes few operations an element
+or is a product of small matrices; whether it can be is what `propagate` says of a tensor that is
+cut along its first axis.
 A forward pass and its gradient then have one factorisation, since bodies are made of equal nodes.
 No element is computed otherwise than before.
 """
@@ -26,8 +27,9 @@ No element is computed otherwise than before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
-from symgrad.cost_model import LEAST_PART_BYTES, MOST_FLOPS_IN_PARTS
+from symgrad.cost_model import LEAST_PART_BYTES, MOST_FLOPS_IN_PARTS, MOST_TERMS_IN_PARTS
 from symgrad.graph.build import apply_node, derived_from
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LoopView
@@ -196,12 +198,21 @@ def _fixed(node: Node) -> frozenset[Tensor]:
 
 
 def _is_light(node: Node, spec: KernelSpec | None) -> bool:
-    """Return whether a node moves elements, or takes few operations for each."""
+    """Return whether a node moves elements, or takes few operations for each, or few terms."""
     if isinstance(spec, Map):
         return flops_per_element(node, spec) <= MOST_FLOPS_IN_PARTS
     if isinstance(spec, Contract):
-        return spec.windows is None and set(spec.out) == {*spec.lhs, *spec.rhs}
+        return spec.windows is None and _is_small_product(node, spec)
     return spec is not None and (spec.traits.is_free or isinstance(spec, Place))
+
+
+def _is_small_product(node: Node, spec: Contract) -> bool:
+    """Return whether a product scales elements, or is one of few terms for each matrix of both."""
+    lhs, rhs = (t.type.static_shape for t in node.inputs)
+    sizes = spec.sizes(lhs, rhs)
+    terms = prod(sizes[label] for label in {*spec.lhs, *spec.rhs} - set(spec.out))
+    is_of_each = spec.out[:1] == spec.lhs[:1] == spec.rhs[:1]
+    return terms == 1 or (is_of_each and terms <= MOST_TERMS_IN_PARTS)
 
 
 # ---------------------------------------------------------------------------- loop of a cluster
