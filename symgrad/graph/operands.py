@@ -76,7 +76,7 @@ def _as_array(value: Any, wanted: DType | None) -> Array:
         wanted = wanted or _known_dtype(array, value)
         # A weight is large: it is copied where it is kept, and not before.
         return array if array.dtype == wanted.numpy else convert_numbers(array, wanted)
-    kind = array.dtype.kind
+    kind: str = array.dtype.kind
     if kind == "f" and wanted is not None and wanted.is_integer:
         array, kind = _unrounded(value, array)
     if kind == "O" and all(type(n) is int for n in array.flat):
