@@ -37,6 +37,7 @@ from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
 
 REDUCED_AT_ONCE = 8  # rows of a matrix that one kernel reduces, and to which steps come down
+_ROWS_OF_A_LEVEL = 4  # that are done before steps leave them out
 _STEPS_A_ROW = 30  # at most: on average they are two
 # What is less than this is not a sum of squares: its digits vanish, and beside 1 it is nothing.
 LEAST_SQUARE = {"f32": 2.0**-100, "f64": 2.0**-900}
@@ -89,11 +90,11 @@ def iterated(
 ) -> tuple[Tensor, list[Tensor]]:
     """Do steps until only the diagonal is left; return it, in no order, and columns turned.
 
-    `columns` are (n, rows, count) each, for as many sides as states have rotations of. The last
+    `columns` are (n, rows, count) each, for as many sides as states have rotations of. The last few
     rows of matrices are done first, and so the first ones are iterated on for themselves.
     """
     n, sides = columns[0].type.static_shape[0], len(columns)
-    least = n // 2 if n > REDUCED_AT_ONCE else 0
+    least = n - _ROWS_OF_A_LEVEL if n > REDUCED_AT_ONCE else 0
     state, turned = _until_done(step, state, columns, least)
     if not least:
         return narrow(state, 0, 0, n), turned
