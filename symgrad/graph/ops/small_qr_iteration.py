@@ -94,7 +94,7 @@ def iterated(
     rows of matrices are done first, and so the first ones are iterated on for themselves.
     """
     n, sides = columns[0].type.static_shape[0], len(columns)
-    least = n - _ROWS_OF_A_LEVEL if n > REDUCED_AT_ONCE else 0
+    least = n - _ROWS_OF_A_LEVEL if n >= 2 * _ROWS_OF_A_LEVEL else 0
     state, turned = _until_done(step, state, columns, least)
     if not least:
         return narrow(state, 0, 0, n), turned
