@@ -20,7 +20,7 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.arithmetic import sign as sign_of
 from symgrad.graph.ops.block_matrices import (
     block,
@@ -39,7 +39,6 @@ from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_pair
 from symgrad.graph.ops.lapack import lapack_svd
 from symgrad.graph.ops.methods import JACOBI, LAPACK, check_method
 from symgrad.graph.ops.qr import check_matrix, lesser, qr
-from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.small_bidiagonal import bidiagonal, svd_step
 from symgrad.graph.ops.small_qr_iteration import bytes_of_parts, is_iterated, iterated
@@ -52,6 +51,7 @@ from symgrad.graph.ops.triangles import (
     arrived,
     diagonal_matrix,
     identity_like,
+    near_one_factors,
     product,
     scale_columns,
     squares,
@@ -221,11 +221,10 @@ def _tall(a: Tensor, square: Square, *, full: bool) -> tuple[Tensor, Tensor, Ten
     if m == 1:
         return square(a)
     # Squares of elements, and those of their squares, must not overflow.
-    top = reshape(greatest(absolute(a), axis=(1, 2)), (count, 1))
-    scale = where(equal(top, 0.0), filled_like(top, 1), top)
-    whole = broadcast_to(reshape(scale, (count, 1, 1)), a.shape)
-    u, s, v = _tall_scaled(divide(a, cast(whole, a.dtype)), square, full=full)
-    return u, multiply(s, broadcast_to(scale, s.shape)), v
+    factor, inverse = near_one_factors(a, (1, 2))
+    scaled = multiply(a, cast(broadcast_to(factor, a.shape), a.dtype))
+    u, s, v = _tall_scaled(scaled, square, full=full)
+    return u, multiply(s, broadcast_to(reshape(inverse, (count, 1)), s.shape)), v
 
 
 def _tall_scaled(a: Tensor, square: Square, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
