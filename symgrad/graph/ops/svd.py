@@ -273,8 +273,8 @@ def _iterated(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     values = permute_dims(values, (1, 0))
     one = filled_like(values, 1)
     signs = reshape(where(less(values, 0.0), filled_like(one, -1), one), (count, n, 1))
+    values, u, v, signs = in_order(absolute(values), [u, v, signs], descending=True)
     u = multiply(u, broadcast_to(signs, u.shape))
-    values, u, v = in_order(absolute(values), [u, v], descending=True)
     return transposed(u), values, transposed(v)
 
 
