@@ -57,6 +57,12 @@ from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.triangular import triangular_solve
 from tests.support.case import Array, Case, Real
 from tests.support.cofactor_references import change_of, cofactors_of
+from tests.support.gradient_references import (
+    changed_inverse,
+    cholesky_gradient_of,
+    gradient_of_r,
+    scaled_products_of,
+)
 from tests.support.iteration_references import squared, three_diagonals, turned
 
 _WIDE = (dtypes.float32, dtypes.float64)
@@ -103,20 +109,6 @@ def _change(x: Tensor, y: Tensor) -> Tensor:
     return apply(cofactor_change_op, x, *lu(x), y)
 
 
-def _gradient_by_r(x: Tensor, g: Tensor) -> Tensor:
-    return qr_gradient(x, *qr(x), g)
-
-
-def _gradient_of_r(x: Array, g: Array) -> Array:
-    """Return the gradient of matrices by the inverse of R, given that of R."""
-    if not x.size:
-        return x
-    q, r = np.linalg.qr(x)
-    lower = np.tril(r @ np.triu(g).swapaxes(-1, -2))
-    symmetric = lower + np.tril(lower, -1).swapaxes(-1, -2)
-    return np.asarray(q @ symmetric @ np.linalg.inv(r).swapaxes(-1, -2))
-
-
 def _row(
     name: str,
     op: str,
@@ -153,20 +145,6 @@ def _solved(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b) if a.size and b.size else b
 
 
-def _cholesky_gradient_of(factor: Array, g: Array) -> Array:
-    """Return sym(L'^-1 phi(L' L_bar) L^-1) by inverses."""
-    lower = np.tril(factor)
-    inner = np.tril(lower.swapaxes(-1, -2) @ np.tril(g)) * (1 - np.eye(g.shape[-1]) / 2)
-    inverse = np.linalg.inv(lower)
-    symmetric = (inner + inner.swapaxes(-1, -2)) / 2
-    return np.asarray(inverse.swapaxes(-1, -2) @ symmetric @ inverse)
-
-
-def _changed_inverse(w: Array, x: Array) -> Array:
-    turned = w.swapaxes(-1, -2)
-    return np.asarray(-(turned @ x @ turned))
-
-
 _FACTORISATIONS = (
     _row("cholesky", "cholesky", lambda x: sg.linalg.cholesky(_definite(x)),
          lambda x: _cholesky(_definite(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
@@ -174,7 +152,7 @@ _FACTORISATIONS = (
          lambda x: _cholesky(_definite(x)), (2, 19, 19), order=0, symbolic=False),
     _row("cholesky_gradient", "cholesky_gradient",
          lambda x, g: cholesky_gradient(_mostly_diagonal(x), g),
-         lambda x, g: _cholesky_gradient_of(_mostly_diagonal(x), g), (4, 4), (4, 4),
+         lambda x, g: cholesky_gradient_of(_mostly_diagonal(x), g), (4, 4), (4, 4),
          also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 3, 3), (2, 3, 3)), ((19, 19), (19, 19)),
                ((2, 70, 70), (2, 70, 70)))),
     _row("triangular_solve", "triangular_solve",
@@ -204,7 +182,7 @@ _FACTORISATIONS = (
          lambda a: np.linalg.inv(_mostly_diagonal(a)), (4, 4),
          also=(*_SQUARES, ((2, 3, 3),), ((2, 6, 6),))),
     _row("inverse_change", "inverse_change", lambda w, x: apply(inverse_change_op, w, x),
-         _changed_inverse, (4, 4), (4, 4),
+         changed_inverse, (4, 4), (4, 4),
          also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 3, 3), (2, 3, 3)), ((6, 6), (6, 6)))),
     _row("determinant", "determinant", lambda x: det(_mostly_diagonal(x)),
          lambda x: np.linalg.det(_mostly_diagonal(x)), (4, 4), also=(*_SQUARES, ((2, 3, 3),))),
@@ -226,8 +204,9 @@ _FACTORISATIONS = (
          also=(((2, 3, 4),), ((2, 3),)), symbolic=False, slack=1000.0),
     _row("qr_complete", "qr", lambda x: qr(x, complete=True)[1],
          lambda x: np.linalg.qr(x, "complete")[1], (5, 3), order=0, symbolic=False),
-    _row("qr_gradient", "qr_gradient", lambda x, g: _gradient_by_r(_mostly_diagonal(x), g),
-         lambda x, g: _gradient_of_r(_mostly_diagonal(x), g), (4, 4), (4, 4),
+    _row("qr_gradient", "qr_gradient",
+         lambda x, g: qr_gradient(_mostly_diagonal(x), *qr(_mostly_diagonal(x)), g),
+         lambda x, g: gradient_of_r(_mostly_diagonal(x), g), (4, 4), (4, 4),
          also=(((1, 1), (1, 1)), ((0, 0), (0, 0)), ((2, 5, 3), (2, 3, 3)),
                ((8, 7, 7), (8, 7, 7)), ((9, 9, 3), (9, 3, 3)))),
     _row("eigh", "eigh", lambda x: eigh(_spread(x))[0],
@@ -309,14 +288,6 @@ def _rows(x: Any) -> Any:
     return x.reshape((2, -1))
 
 
-def _scaled_products_of(a: Array, g: Array) -> Array:
-    upper = np.triu(a)
-    product = upper @ np.triu(g).swapaxes(-1, -2)
-    symmetric = np.tril(product) + np.tril(product, -1).swapaxes(-1, -2)
-    scale = np.diagonal(a, axis1=-2, axis2=-1)[..., None]
-    return np.concatenate([_rows(upper / scale), _rows(symmetric / scale)], 1).T
-
-
 _COLUMNS = (
     _row("solve_columns", "solve_columns",
          lambda a, b: solve_columns(_columns(_mostly_diagonal(a)), _columns(b), 3, transpose=False),
@@ -333,7 +304,7 @@ _COLUMNS = (
          (2, 4, 4), order=0, symbolic=False),
     _row("inverse_change_columns", "inverse_change_columns",
          lambda w, x: inverse_change_columns(_columns(w), _columns(x), 3),
-         lambda w, x: _rows(_changed_inverse(w, x)), (2, 3, 3), (2, 3, 3), order=0,
+         lambda w, x: _rows(changed_inverse(w, x)), (2, 3, 3), (2, 3, 3), order=0,
          symbolic=False),
     _row("det_columns", "det_columns", lambda x: det_columns(_columns(x), 3)[0],
          np.linalg.det, (2, 3, 3), order=0, symbolic=False),
@@ -344,11 +315,11 @@ _COLUMNS = (
          lambda x: _rows(_cholesky(_definite(x))), (2, 3, 3), order=0, symbolic=False),
     _row("cholesky_gradient_columns", "cholesky_gradient_columns",
          lambda a, g: cholesky_gradient_columns(_columns(_mostly_diagonal(a)), _columns(g), 4),
-         lambda a, g: _rows(_cholesky_gradient_of(_mostly_diagonal(a), g)), (2, 4, 4), (2, 4, 4),
+         lambda a, g: _rows(cholesky_gradient_of(_mostly_diagonal(a), g)), (2, 4, 4), (2, 4, 4),
          order=0, symbolic=False),
     _row("scaled_products", "scaled_products",
          lambda a, g: scaled_products(_columns(_mostly_diagonal(a)), _columns(g), 3),
-         lambda a, g: _scaled_products_of(_mostly_diagonal(a), g), (2, 3, 3), (2, 3, 3),
+         lambda a, g: scaled_products_of(_mostly_diagonal(a), g), (2, 3, 3), (2, 3, 3),
          order=0, symbolic=False),
     _row("lu_columns", "lu_columns", lambda x: lu_columns(_columns(_mostly_diagonal(x)), 3)[:, :9],
          lambda x: _rows(_each(lambda y: scipy.linalg.lu_factor(y)[0])(_mostly_diagonal(x))),
