@@ -37,7 +37,7 @@ from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
 
 REDUCED_AT_ONCE = 8  # rows of a matrix that one kernel reduces, and to which steps come down
-_ROWS_OF_A_LEVEL = 4  # that are done before steps leave them out
+_ROWS_OF_A_LEVEL = 3  # that are done before steps leave them out
 _STEPS_A_ROW = 30  # at most: on average they are two
 # What is less than this is not a sum of squares: its digits vanish, and beside 1 it is nothing.
 LEAST_SQUARE = {"f32": 2.0**-100, "f64": 2.0**-900}
@@ -114,10 +114,8 @@ def _until_done(
 
     def steps(state: Tensor, *columns: Tensor) -> list[Tensor]:
         for _ in range(2):  # of two the second is written where the first one read
-            first = step(state, least)
-            state = step(first, least)
-            sides = enumerate(columns)
-            columns = tuple(turn_columns(t, [first, state], side) for side, t in sides)
+            state = step(state, least)
+            columns = tuple(turn_columns(t, [state], side) for side, t in enumerate(columns))
         return [state, *columns]
 
     def goes_on(state: Tensor, *_columns: Tensor) -> list[Tensor]:
@@ -127,7 +125,7 @@ def _until_done(
     condition, body = Traced("goes_on", types), Traced("steps", types)
     condition.run(goes_on)
     body.run(steps)
-    found = loop([state, *columns], condition, body, _STEPS_A_ROW * n // 4).outputs
+    found = loop([state, *columns], condition, body, _STEPS_A_ROW * n // 2).outputs
     return found[1], list(found[2 : 2 + len(columns)])
 
 
