@@ -37,7 +37,13 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
 )
 from symgrad.codegen.loops.rewrite import substitute_variable
-from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage, row_accesses
+from symgrad.codegen.schedule.row_stages import (
+    Layouts,
+    MatrixRows,
+    Stage,
+    accesses,
+    row_accesses,
+)
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.records import dataclass
 
@@ -70,7 +76,8 @@ def keep_blocks(
     """Return where `block` rows of buffers are in scratch memory, from 0 on, and this memory.
 
     `params` are those that nothing but the stages reads. What a stage writes takes the place of
-    what no stage reads any more. Rows a page apart would share a few sets of the first-level cache.
+    what no stage reads any more, or of what it reads itself, element by element, for the last time.
+    Rows a page apart would share a few sets of the first-level cache.
     """
     spans: dict[str, tuple[int, int]] = {}
     for number, stage in enumerate(stages):
@@ -79,6 +86,7 @@ def keep_blocks(
     kept: dict[str, Kept] = {}
     scratch: list[Param] = []
     ends: dict[str, int] = {}  # the last stage that uses scratch memory
+    held: dict[str, str] = {}  # the last buffer that is there
     for name in sorted(params, key=lambda name: spans[name]):
         layout, dtype = layouts[name], params[name].dtype
         assert layout is not None, "it has rows"
@@ -86,14 +94,42 @@ def keep_blocks(
         if pitch * dtype.itemsize % memory.page_bytes == 0:
             pitch += memory.line_bytes // dtype.itemsize
         first, last = spans[name]
-        alike = (p for p in scratch if (p.dtype, p.count) == (dtype, block * pitch))
-        place = next((p for p in alike if ends[p.name] < first), None)
+        alike = [p for p in scratch if (p.dtype, p.count) == (dtype, block * pitch)]
+        free = [p for p in alike if ends[p.name] < first]
+        # What is written where it was read comes from no cache again, and takes no room in one.
+        over = [
+            p
+            for p in alike
+            if ends[p.name] == first
+            and layouts[held[p.name]] == layout
+            and _writes_over(stages[first], held[p.name], name)
+        ]
+        place = next(iter([*over, *free]), None)
         if place is None:
             place = Param(name, dtype, block * pitch, "scratch")
             scratch.append(place)
-        ends[place.name] = last
+        ends[place.name], held[place.name] = last, name
         kept[name] = Kept(place.name, Index(), pitch)
     return kept, scratch
+
+
+def _writes_over(stage: Stage, old: str, new: str) -> bool:
+    """Return whether a stage may write `new` where `old` is, which has the same layout.
+
+    It may if it reads `old` before, in loops of their own, or at the same place in the same loops.
+    """
+    if isinstance(stage.statement, Product):
+        return False
+    parts = [list(accesses((part,))) for part in stage.statement.body]
+    writing = next(n for n, part in enumerate(parts) if any(_writes(place, new) for place in part))
+    if any(buffer == old for part in parts[writing + 1 :] for buffer, _, _ in part):
+        return False
+    met = [place for place in parts[writing] if place[0] in (old, new)]
+    return all(place == (old, met[-1][1], False) for place in met[:-1]) and _writes(met[-1], new)
+
+
+def _writes(place: tuple[str, Index, bool], buffer: str) -> bool:
+    return place[0] == buffer and place[2]
 
 
 def in_block(stage: Stage, rows: MatrixRows, block: RowBlock) -> Stmt:

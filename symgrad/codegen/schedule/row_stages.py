@@ -145,7 +145,12 @@ def row_accesses(stage: Stage) -> Iterator[tuple[str, Index, bool]]:
             steps = ((down, operand.rows), (across, operand.columns))
             terms = (*operand.index.terms, *steps)
             yield operand.buffer, index_of(*terms, const=operand.index.const), False
-    for inner in statements(statement.body):
+    yield from accesses(statement.body)
+
+
+def accesses(body: Sequence[Stmt]) -> Iterator[tuple[str, Index, bool]]:
+    """Yield the places that statements load and store, in order, and whether they write there."""
+    for inner in statements(body):
         if isinstance(inner, Store):
             yield inner.buffer, inner.index, True
         elif isinstance(inner, Let) and isinstance(inner.value, Load):
