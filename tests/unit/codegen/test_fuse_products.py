@@ -17,6 +17,7 @@ from symgrad.codegen.program import fuse_products
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.schedule.fuse_products import rows_of_block
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.row_blocks import keep_blocks
 from symgrad.codegen.schedule.row_stages import (
     Layouts,
     MatrixRows,
@@ -109,6 +110,19 @@ def test_a_loop_that_reads_its_own_row_is_a_stage():
 @pytest.mark.parametrize("place", ["i + 64*j", "64*i - j + 63 - 1", "-64*i + j + 4032"])
 def test_a_loop_that_reads_other_rows_is_no_stage(place):
     assert axes_of(parse_kernel(SOFTMAX.format(place=place)), BY_ROWS) is None
+
+
+@pytest.mark.parametrize(("place", "buffers"), [("64*i + j", 1), ("64*i - j + 63", 2)])
+def test_rows_are_written_over_those_that_are_read_at_the_same_places(place, buffers):
+    scores = stages_of(parse_kernel(SCORES), ROWS, {})
+    assert scores is not None
+    rows = parse_kernel(SOFTMAX.format(place=place))
+    weights = stages_of(rows, ROWS, scores[1])
+    assert weights is not None
+    own = {param.name: param for param in rows.params}
+    memory = target_named("x86-64-v3").memory
+    kept, scratch = keep_blocks([*scores[0], *weights[0]], own, weights[1], 16, memory)
+    assert len(scratch) == len({k.buffer for k in kept.values()}) == buffers
 
 
 def test_what_must_not_be_read_is_read_by_no_stage():
