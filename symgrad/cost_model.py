@@ -182,6 +182,7 @@ MOST_MULTIPLIED_BYTES = 1 << 20  # and larger ones are faster as products
 MAX_TAPS = 32  # places in a window that are written out: more than 5 by 5, and 3 by 3 by 3
 MAX_TAPS_OF_PIECES = 96  # of all pieces that borders cut a result into: 3 by 3 padded on all sides
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
+MOST_COPIES_BEHIND_FOLDS = 48  # of statements, one for each register of a vector: beyond, a loop
 SMALL_FUNCTION = 8  # ops: so little is inlined wherever it is called
 FUNCTION_GROWTH = 64  # ops: what inlining all calls of a function may add to a program
 CALLS_IN_FUNCTION = 32  # of a step that is cut: LLVM's time grows faster than what only calls

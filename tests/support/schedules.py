@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from symgrad import cost_model
 from symgrad.codegen.contract import border, planning, products, variants, window_planning
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
@@ -153,10 +154,9 @@ def windows_packed() -> Iterator[None]:
 @contextmanager
 def pixels_in_place() -> Iterator[None]:
     """Read the pixels of every gradient to a kernel where they lie, and leave out their padding."""
-    cycles = planning.packing_cycles
 
     def packing_cycles(how: str, elements: int) -> float:
-        return cycles(how, elements) * (1 << 20 if how == "windows" else 1)
+        return cost_model.packing_cycles(how, elements) * (1 << 20 if how == "windows" else 1)
 
     with (
         windows_packed(),

@@ -232,6 +232,13 @@ class IRBuilder:
         self.block.instructions.append(place)
         return place
 
+    def alloca_once(self, kind: Type, align: int) -> Alloca:
+        """Return the address of a value on the stack, taken once in a call, also in a loop."""
+        place = Alloca(f"%.{self.function.new_name()}", kind, None)
+        place.align = align
+        self.function.blocks[0].instructions.insert(0, place)
+        return place
+
     def load(self, pointer: LLVMValue, *, typ: Type, align: int | None = None) -> LLVMValue:
         aligned = "" if align is None else f", align {align}"
         return self._append(typ, f"load {typ.text}, {pointer}{aligned}")

@@ -17,13 +17,13 @@ from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
-from symgrad.codegen.llvm.asking import emit_asking
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.parallel import emit_fork
-from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
+from symgrad.codegen.llvm.pieces import emit_iteration
+from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope, repeats_functions
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
 from symgrad.codegen.llvm.squares import emit_squares
@@ -68,10 +68,11 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
     """
     function = declare_kernel(module, kernel, name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    names = [p.name for p in kernel.params]
-    buffers = dict(zip(names, function.args, strict=False))
-    scope = kernel_scope(builder, kernel, buffers, target)
-    emit_body(replace(scope, lifting=Lifting(function)), kernel.body)
+    buffers = dict(zip((p.name for p in kernel.params), function.args, strict=False))
+    scope = replace(kernel_scope(builder, kernel, buffers, target), lifting=Lifting(function))
+    if repeats_functions(kernel.body):
+        scope = replace(scope, inline_math=False)
+    emit_body(scope, kernel.body)
     if kernel.can_fail:
         builder.ret(_I32(0))
     else:
@@ -207,7 +208,7 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
         with counted_loop(builder, start, end, width) as at:
             inside = side_by_side.inside(loop.var, at)
             emit_asking(inside, loop)
-            emit_body(inside, loop.body)
+            emit_iteration(inside, loop, emit_body)
         if loop.extent % width == loop.parallel % width == 0:
             return
         start = end
@@ -223,7 +224,7 @@ def _count(scope: KernelScope, loop: For, bounds: tuple[int, int, int]) -> None:
 
     def carry(inside: KernelScope, _: Sequence[ir.Value]) -> Sequence[ir.Value]:
         emit_asking(inside, loop)
-        emit_body(inside, loop.body)
+        emit_iteration(inside, loop, emit_body)
         return ()
 
     emit_carrying(scope, loop.var, bounds, (), carry)

@@ -122,3 +122,13 @@ def _count_calls(body: Sequence[Stmt]) -> int:
             steps = sum(size.bit_length() + 1 for _, _, size in statement.blocks)
             total += steps * _count_calls(statement.combine)
     return total
+
+
+def repeats_functions(body: Sequence[Stmt]) -> bool:
+    """Return whether code that runs once calls some math function again: then one copy will do."""
+    if any(isinstance(statement, Loop) for statement in body):
+        return False
+    values = (statement.value for statement in body if isinstance(statement, Let))
+    names = [value.name for value in values if isinstance(value, Op)]
+    costly = [name for name in names if SCALAR_OPS[name].flops >= COSTLY_FLOPS]
+    return len(costly) > len(set(costly))
