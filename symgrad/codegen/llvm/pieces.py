@@ -17,7 +17,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.llvm.asking import emit_asking
 from symgrad.codegen.llvm.scope import KernelScope, Vector
-from symgrad.codegen.loops.language import Fold, For, Let, Stmt, Store
+from symgrad.codegen.loops.language import Fold, For, Plain, Stmt, has_check
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.cost_model import MOST_COPIES_BEHIND_FOLDS
 from symgrad.records import replace
@@ -58,7 +58,7 @@ def _piece(
     """Return how many lanes are taken at a time, None where all of them are."""
     if scope.vector.variable != loop.var or scope.written_out is not None:
         return None
-    if not all(isinstance(statement, Let | Store) for statement in behind):
+    if has_check(behind) or not all(isinstance(statement, Plain) for statement in behind):
         return None
     dtypes = [a.identity.dtype for s in before if isinstance(s, Fold) for a in s.accumulators]
     # A loop behind the folds knows of what was before it what they have come to.
