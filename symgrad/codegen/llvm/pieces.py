@@ -53,7 +53,7 @@ def emit_iteration(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
 
 
 def _piece(
-    scope: KernelScope, loop: For, before: Sequence[Stmt], behind: Sequence[Stmt]
+    scope: KernelScope, loop: For, before: tuple[Stmt, ...], behind: tuple[Stmt, ...]
 ) -> int | None:
     """Return how many lanes are taken at a time, None where all of them are."""
     if scope.vector.variable != loop.var or scope.written_out is not None:
@@ -66,11 +66,12 @@ def _piece(
         return None
     if any(dtype.is_bool for dtype in dtypes):
         return None
-    if not scope.indices.keys() >= {*free_indices(replace(loop, body=(*behind,)))}:
+    if not scope.indices.keys() >= {*free_indices(replace(loop, body=behind))}:
         return None
     lanes = scope.target.lanes(max(dtype.itemsize for dtype in dtypes))
-    copies = scope.vector.width // lanes * len(behind)
-    return lanes if 1 < lanes < scope.vector.width and copies > MOST_COPIES_BEHIND_FOLDS else None
+    registers, left = divmod(scope.vector.width, lanes)
+    are_few = registers == 1 or registers * len(behind) <= MOST_COPIES_BEHIND_FOLDS
+    return None if lanes == 1 or left or are_few else lanes
 
 
 def _put(scope: KernelScope, value: ir.Value, piece: int) -> ir.Value:
