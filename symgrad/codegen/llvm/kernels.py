@@ -206,9 +206,7 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
         end = builder.add(start, whole)
         side_by_side = _side_by_side(scope, loop, width)
         with counted_loop(builder, start, end, width) as at:
-            inside = side_by_side.inside(loop.var, at)
-            emit_asking(inside, loop)
-            emit_iteration(inside, loop, emit_body)
+            emit_iteration(side_by_side.inside(loop.var, at), loop, emit_body)
         if loop.extent % width == loop.parallel % width == 0:
             return
         start = end
@@ -223,7 +221,6 @@ def _count(scope: KernelScope, loop: For, bounds: tuple[int, int, int]) -> None:
     """Emit a loop of (start, stop, step); nothing if it never runs, no loop if it runs once."""
 
     def carry(inside: KernelScope, _: Sequence[ir.Value]) -> Sequence[ir.Value]:
-        emit_asking(inside, loop)
         emit_iteration(inside, loop, emit_body)
         return ()
 

@@ -29,8 +29,7 @@ EmitBody = Callable[[KernelScope, Sequence[Stmt]], KernelScope]
 
 def emit_iteration(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
     """Emit the body of a loop, what is behind its folds in pieces if it is long in vectors."""
-    if scope.vector.width > 1:
-        emit_asking(scope, loop)
+    emit_asking(scope, loop)
     folds = [at for at, statement in enumerate(loop.body) if isinstance(statement, Fold)]
     end = folds[-1] + 1 if folds else 0
     before, behind = loop.body[:end], loop.body[end:]
