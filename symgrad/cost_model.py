@@ -325,8 +325,7 @@ _SCATTERED = 4.0
 _CONFIGURING = 170.0
 _SQUARE = 16.0
 _SQUARE_STORED = 32.0
-# The sum over the lanes of one accumulator.
-_HORIZONTAL = 7.0
+_HORIZONTAL = 7.0  # the sum over the lanes of one accumulator
 
 
 def step_cycles(rows: float, vectors: int) -> float:
