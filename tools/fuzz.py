@@ -4,11 +4,11 @@
     python tools/fuzz.py --family control --first 1234 --programs 1
     python tools/fuzz.py --programs 2000 --memcheck
 
-A program is compiled for three targets, with 1, 2 and 4 threads in turns, and compared with the
-reference floor by floor (`tests/support/fuzz_families.py`). With `--in-turn` it is compiled for the
-target whose turn it is, which is three programs in the time of one. With `--memcheck`, its machine
-code of no optimization runs under valgrind instead. Prints what is wrong, with the family and the
-seed, then a table; the status is 1 if anything is.
+A program is compiled for three targets, with 1, 2 and 4 threads in turns, what each pass makes is
+verified, and it is compared with the reference floor by floor (`tests/support/fuzz_families.py`).
+With `--in-turn` it is compiled for the target whose turn it is, which is three programs in the time
+of one. With `--memcheck`, its machine code of no optimization runs under valgrind instead. Prints
+what is wrong, with the family and the seed, then a table; the status is 1 if anything is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _run_process(worker: Sequence[str], family: str, first: int, end: int, outco
     seeds = [str(first), str(end)]
     command = [sys.executable, "-m", f"tests.support.{module}", family, *seeds, *options]
     # Threads that wait sleep: they are not alone on the machine.
-    environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
+    environment = os.environ | {"OMP_WAIT_POLICY": "passive", "SYMGRAD_VERIFY": "1"}
     found = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False
     )

@@ -198,6 +198,20 @@ def _verify_writer(
     assert not moved, f"{where} and reads other elements of it"
 
 
+def _users(partition: Partition, tensor: Tensor) -> list[Node]:
+    """Return the nodes that read `tensor` from memory, once for each operand.
+
+    Those of the group that makes it have it in registers.
+    """
+    return [
+        node
+        for group in partition.groups
+        for node in group.nodes
+        for operand in node.inputs
+        if partition.stored(operand) is tensor and operand.node not in group.nodes
+    ]
+
+
 def _verify_placed(partition: Partition) -> None:
     """Check that what is written as part of a result is read for it alone, and not overwritten."""
     results = {partition.stored(root) for root in partition.graph.roots}
@@ -209,9 +223,7 @@ def _verify_placed(partition: Partition) -> None:
     for tensor, place in partition.placed.items():
         where = f"{tensor!r}, written as part of {place.node.output!r},"
         assert tensor in made, f"{where} is left by no group"
-        users = [
-            n for n in partition.graph.nodes for t in n.inputs if partition.stored(t) is tensor
-        ]
+        users = _users(partition, tensor)
         assert users == [place.node], f"{where} is read by {users}"
         assert place.node.inputs[place.number] is tensor, f"{where} is not operand {place.number}"
         assert partition.specs[place.node] == place.spec, f"{where} is placed by another structure"

@@ -75,6 +75,13 @@ def test_sums_are_placed_too():
     assert len(placed_in(sg.concat([rows, Y], axis=0))) == 1
 
 
+def test_what_else_is_made_of_a_sum_in_registers_does_not_read_it():
+    rows = sg.sum(sg.placeholder((9, 32, 32)), axis=0)
+    joined, more = sg.concat([rows, Y], axis=0), sg.floor(rows)
+    assert launches_of(joined, more) == ["sum floor", "concat"]
+    assert len(placed_in(joined, more)) == 1
+
+
 def test_rows_that_lie_in_pieces_are_rows_of_one_product():
     padded = sg.pad(DEEP @ WIDE, ((0, 0), (1, 2), (0, 0)))
     partition = partition_of(padded)
