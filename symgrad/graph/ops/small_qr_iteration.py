@@ -91,18 +91,21 @@ def iterated(
     """Do steps until only the diagonal is left; return it, in no order, and columns turned.
 
     `columns` are (n, rows, count) each, for as many sides as states have rotations of. The last few
-    rows of matrices are done first, and so the first ones are iterated on for themselves.
+    rows of matrices are done first; then the first ones are iterated on for themselves.
     """
     n, sides = columns[0].type.static_shape[0], len(columns)
-    least = n - _ROWS_OF_A_LEVEL if n >= 2 * _ROWS_OF_A_LEVEL else 0
-    state, turned = _until_done(step, state, columns, least)
-    if not least:
-        return narrow(state, 0, 0, n), turned
-    start = begun([narrow(state, 0, 0, least), narrow(state, 0, n, least - 1)], least, sides)
-    values, first = iterated(step, start, [narrow(t, 0, 0, least) for t in turned])
-    rest = [narrow(t, 0, least, n - least) for t in (state, *turned)]
-    found = [concat(pair, axis=0) for pair in zip((values, *first), rest, strict=True)]
-    return found[0], found[1:]
+    done: list[list[Tensor]] = []  # the last rows first
+    turned = list(columns)
+    while n:
+        least = n - _ROWS_OF_A_LEVEL if n >= 2 * _ROWS_OF_A_LEVEL else 0
+        state, turned = _until_done(step, state, turned, least)
+        done.append([narrow(t, 0, least, n - least) for t in (state, *turned)])
+        if least:
+            parts = [narrow(state, 0, 0, least), narrow(state, 0, n, least - 1)]
+            state, turned = begun(parts, least, sides), [narrow(t, 0, 0, least) for t in turned]
+        n = least
+    values, *found = (concat(rows[::-1], axis=0) for rows in zip(*done, strict=True))
+    return values, found
 
 
 def _until_done(
