@@ -77,6 +77,8 @@ def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None, *, me
     of_values, of_vectors = arrived(of_values), arrived(of_vectors)
     dtype = vectors.dtype
     left = None if of_values is None else scale_columns(vectors, cast(of_values, dtype))
+    if left is not None and of_vectors is None and not dtype.is_complex:
+        return (product(left, adjoint(vectors)),)  # it is symmetric but for rounding
     if of_vectors is not None:
         turned = product(adjoint(vectors), conj(of_vectors))
         odd = multiply(odd_part(turned), 0.5)

@@ -125,9 +125,13 @@ def diagonal_matrix(x: Tensor) -> Tensor:
 
 
 def scale_columns(x: Tensor, factors: Tensor) -> Tensor:
-    """Return matrices with each column multiplied by a factor of its own."""
-    row = reshape(factors, (*factors.shape[:-1], 1, factors.shape[-1]))
-    return multiply(x, broadcast_to(row, x.shape))
+    """Return matrices with each column multiplied by a factor of its own.
+
+    Columns are scaled as rows of the transposed, which is how vectors lie that were put in order.
+    """
+    rows = matrix_transpose(x)
+    column = reshape(factors, (*factors.shape, 1))
+    return matrix_transpose(multiply(rows, broadcast_to(column, rows.shape)))
 
 
 def scaled_range(dtype: DType) -> tuple[float, float, float]:
