@@ -222,9 +222,19 @@ def _tall(a: Tensor, square: Square, *, full: bool) -> tuple[Tensor, Tensor, Ten
         return square(a)
     # Squares of elements, and those of their squares, must not overflow.
     factor, inverse = near_one_factors(a, (1, 2))
-    scaled = multiply(a, cast(broadcast_to(factor, a.shape), a.dtype))
+    scaled = _scaled(a, cast(factor, a.dtype))
     u, s, v = _tall_scaled(scaled, square, full=full)
     return u, multiply(s, broadcast_to(reshape(inverse, (count, 1)), s.shape)), v
+
+
+def _scaled(a: Tensor, factor: Tensor) -> Tensor:
+    """Return matrices times factors (count, 1, 1): in lanes, where reflections read them there."""
+    count, m, n = a.type.static_shape
+    if m > n or not is_iterated(a.type):
+        return multiply(a, broadcast_to(factor, a.shape))
+    columns = to_columns(a)
+    columns = multiply(columns, broadcast_to(reshape(factor, (1, count)), columns.shape))
+    return reshape(permute_dims(columns, (1, 0)), a.shape)
 
 
 def _tall_scaled(a: Tensor, square: Square, *, full: bool) -> tuple[Tensor, Tensor, Tensor]:
