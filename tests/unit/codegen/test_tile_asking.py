@@ -1,0 +1,101 @@
+"""Prefetches of the next block of k: what tiles ask for is what that block reads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.asking import elements_asked
+from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.lifted import plan_sizes, unlifted
+from symgrad.codegen.contract.places import TilePlaces
+from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock, images_beside
+from symgrad.codegen.loops.strided import walked
+from symgrad.codegen.native.jit import emit_object, load_object, optimize
+from symgrad.codegen.target import target_named
+from symgrad.graph import dtypes
+from tests.unit.codegen.test_packed_windows import Layer, plans
+
+NATIVE, PLANNED = target_named("native"), target_named("x86-64-v4")
+# Where both operands begin, in bytes, and what no tile has to ask for.
+LEFT, RIGHT, NEAR = 1 << 32, 1 << 40, 1 << 48
+
+
+def places_asked(plan: ContractPlan) -> Callable[[int, int, int], int]:
+    """Return what says where a tile begins to ask, given its number and its block of k."""
+    i64, pointer = ir.IntType(64), ir.PointerType()
+    module = ir.Module("asks")
+    kinds = [i64] * 3 + [pointer] * 3
+    function = ir.LLVMFunction(module, ir.FunctionType(pointer, kinds), "asks")
+    tile, first, last, left, right, near = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    places = TilePlaces(builder, plan, left, right, near, plan_sizes(plan, unlifted))
+    asking = TileAsking(builder, plan, places, Elements(plan.dtype, plan.compute, PLANNED))
+    block = (index(0), index(plan.row_tiles)), (index(0), index(plan.panels))
+    number = TileOfBlock(tile, index(0), *block, (first, last))
+    (place,) = asking.places(number, (near, near))
+    builder.ret(place)
+    code = load_object(emit_object(optimize(str(module), NATIVE, 2), NATIVE, 2), ["asks"])
+    call = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 7)(code.address("asks"))
+
+    def asked(number: int, start: int, stop: int) -> int:
+        assert code is not None  # it lives as long as what calls it
+        return int(call(number, start, stop, LEFT, RIGHT, NEAR))
+
+    return asked
+
+
+def elements_of_tiles(plan: ContractPlan, start: int) -> set[int]:
+    """Return where the elements are that the tiles of a block of k ask for."""
+    asked = places_asked(plan)
+    part = plan.block_k * elements_asked(Elements(plan.dtype, plan.compute, PLANNED))
+    begins = [
+        asked(number, start, start + plan.block_k) for number in range(plan.row_tiles * plan.panels)
+    ]
+    size = plan.dtype.itemsize
+    found = (range(at, at + part * size, size) for at in begins if at != NEAR)
+    return {place for of_tile in found for place in of_tile}
+
+
+def elements_read(plan: ContractPlan, start: int) -> tuple[set[int], set[int]]:
+    """Return where the elements of both operands are that a block of k reads, of one place."""
+    steps = slice(start, start + plan.block_k)
+    left = walked(plan.left.column_stride, plan.left.column_digits, plan.k)[steps]
+    right = walked(plan.right.row_stride, plan.right.row_digits, plan.k)[steps]
+    of_left = np.add.outer(left, np.arange(plan.row_run)).ravel()
+    of_right = np.add.outer(right, np.arange(plan.columns)).ravel()
+    size = plan.dtype.itemsize
+    return {LEFT + int(at) * size for at in of_left}, {RIGHT + int(at) * size for at in of_right}
+
+
+def windows_of(images: int, side: int, channels: int) -> ContractPlan:
+    layer = Layer(spatial=(side, side), images=images, channels=channels, filters=channels)
+    (plan,) = plans(layer.graph())
+    assert plan.asks_for_block
+    assert plan.dtype == dtypes.float32
+    return plan
+
+
+def test_tiles_ask_for_the_pixels_of_the_next_block_of_k():
+    plan = windows_of(8, 56, 64)
+    assert images_beside(plan) == 1
+    left, right = elements_read(plan, plan.block_k)
+    assert left | right <= elements_of_tiles(plan, 0)
+
+
+def test_tiles_ask_for_each_of_images_that_lie_beside_each_other():
+    plan = windows_of(8, 28, 128)
+    assert images_beside(plan) == 8
+    left, right = elements_read(plan, plan.block_k)
+    found = elements_of_tiles(plan, 0)
+    assert left | right <= found
+    assert len(found) <= 3 * len(left | right)
+
+
+def test_tiles_of_the_last_block_of_k_ask_for_nothing_behind_it():
+    for plan in (windows_of(8, 56, 64), windows_of(8, 28, 128)):
+        assert elements_of_tiles(plan, plan.k - plan.block_k) == set()
