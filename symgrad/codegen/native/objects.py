@@ -45,7 +45,8 @@ def compile_object(module_text: str, target: Target, opt_level: int) -> bytes:
 
 def compile_leaves(module_text: str, target: Target, opt_level: int) -> bytes:
     """Compile a module of leaf functions to an object file."""
-    return emit_object(optimize_leaves(module_text, target, opt_level), target, opt_level)
+    optimized = optimize_leaves(module_text, target, opt_level)
+    return emit_object(optimized, target, opt_level, is_final=True)
 
 
 def compile_module(module: LinkableModule, target: Target, opt_level: int) -> list[bytes]:
@@ -73,7 +74,7 @@ def assembly_of(module: LinkableModule, target: Target, opt_level: int) -> str:
     if module.leaves:
         leaves = module.text_of_leaves(module.leaves)
         optimized = optimize_leaves(leaves, target, opt_level)
-        texts.append(emit_assembly(optimized, target, opt_level))
+        texts.append(emit_assembly(optimized, target, opt_level, is_final=True))
     if module.calls is not None:
         texts.insert(0, assembly_of_calls(module.calls, target))
     return LinkableModule.without_aliases("".join(texts))
