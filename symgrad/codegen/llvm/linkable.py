@@ -24,7 +24,8 @@ _REFERENCE = re.compile(r'@"([^"]*)"')
 _METADATA = re.compile(r"!(\d+)\b")
 _DIGITS = 32  # of a digest, in a name
 _BY_CONTENT = re.compile(rf"\b[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
-_NUMBER = re.compile(r'(?<![\w."])\d+')
+# What is before a number is looked at behind its first digit, which is what is searched for.
+_NUMBER = re.compile(r'[0-9](?<![\w."][0-9])[0-9]*')
 _MERGED = f'@"{SIMILAR}'
 _LEAF = re.compile(rb"leaf\.[0-9a-f]{%d}" % _DIGITS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -214,9 +213,9 @@ def test_a_disk_that_is_full_or_read_only_keeps_nothing(store, monkeypatch):
     def refuse(*_arguments: object, **_options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     store.write(KEY, b"code")
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     store.write(KEY, b"code")
     assert [path for path, _ in store.entries()] == [file_of(store, OTHER)]
 
