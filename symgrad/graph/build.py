@@ -153,7 +153,7 @@ def apply_node(
 
 def _key(definition: OpDef, inputs: tuple[Tensor, ...], attrs: Attrs) -> Hashable:
     """Return what nodes of which one can stand for all have in common, and no others."""
-    named = tuple([(key, attr_key(attrs[key])) for key in sorted(attrs)])
+    named = tuple([(key, attr_key(attrs[key])) for key in sorted(attrs)]) if attrs else ()
     # A node keeps its operands alive, so no later tensor has the identity of one of them.
     operands = tuple(map(id, inputs))
     gradient_key = _gradient_keys.get().get(definition.name)
@@ -346,7 +346,7 @@ def _types_again(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> tuple[
 
 def are_same(a: Sequence[object], b: Sequence[object]) -> bool:
     """Return whether `a` and `b` are the same tensors, or nodes or graphs, one by one."""
-    return len(a) == len(b) and all(map(operator.is_, a, b))
+    return a is b or (len(a) == len(b) and all(map(operator.is_, a, b)))
 
 
 def rebuild_here(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs | None = None) -> Node:

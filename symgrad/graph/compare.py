@@ -34,12 +34,15 @@ _MAY_HOLD_GRAPHS = (tuple, Graph)
 def graphs_in(attr: Attr) -> tuple[Graph, ...]:
     """Return the graphs that an attribute consists of; none for an attribute of another kind."""
     parts = attr if isinstance(attr, tuple) else (attr,)
-    return tuple(part for part in parts if isinstance(part, Graph))
+    return tuple([part for part in parts if isinstance(part, Graph)])
 
 
 def graphs_of(node: Node) -> list[tuple[str, Graph]]:
     """Return the graphs nested in `node` with their labels, such as `body` or `branches.0`."""
-    if not node.attrs or not any(isinstance(a, _MAY_HOLD_GRAPHS) for a in node.attrs.values()):
+    for attr in node.attrs.values():
+        if isinstance(attr, _MAY_HOLD_GRAPHS) and graphs_in(attr):
+            break
+    else:
         return []
     return [
         (f"{key}.{index}" if isinstance(node.attrs[key], tuple) else key, graph)
@@ -48,14 +51,18 @@ def graphs_of(node: Node) -> list[tuple[str, Graph]]:
     ]
 
 
-def has_nested_graphs(graph: Graph) -> bool:
-    """Return whether a node of `graph` has graphs of its own; found once for each graph."""
-    found = graph.derived.get(has_nested_graphs)
+def nesting_nodes(graph: Graph) -> tuple[Node, ...]:
+    """Return the nodes of `graph` that have graphs of their own; found once for each graph."""
+    found: tuple[Node, ...] | None = graph.derived.get(nesting_nodes)
     if found is None:
-        attrs = (attr for node in graph.nodes for attr in node.attrs.values())
-        found = any(isinstance(attr, _MAY_HOLD_GRAPHS) and graphs_in(attr) for attr in attrs)
-        graph.derived[has_nested_graphs] = found
-    return bool(found)
+        found = tuple([node for node in graph.nodes if node.attrs and graphs_of(node)])
+        graph.derived[nesting_nodes] = found
+    return found
+
+
+def has_nested_graphs(graph: Graph) -> bool:
+    """Return whether a node of `graph` has graphs of its own."""
+    return bool(nesting_nodes(graph))
 
 
 def number_unknowns(graph: Graph) -> dict[str, Dim]:

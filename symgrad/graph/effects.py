@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from symgrad.graph.build import with_attrs
-from symgrad.graph.compare import graphs_of
+from symgrad.graph.compare import graphs_of, nesting_nodes
 from symgrad.graph.graph import Graph, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Extern
@@ -32,7 +32,7 @@ def order_of(node: Node) -> int | None:
     if node.definition.structure is Extern:
         order = node.attrs["order"]
         return order if isinstance(order, int) else None
-    nested = graphs_of(node)
+    nested = graphs_of(node) if node.attrs else None
     if not nested:
         return None
     found = [order for _, graph in nested if (order := _last_order(graph)) is not None]
@@ -41,7 +41,9 @@ def order_of(node: Node) -> int | None:
 
 def _last_order(graph: Graph) -> int | None:
     if order_of not in graph.derived:  # found once: a function may be called in very many ways
-        found = [order for node in graph.nodes if (order := order_of(node)) is not None]
+        calls = [node for node in graph.nodes if node.definition.structure is Extern]
+        given = map(order_of, (*calls, *nesting_nodes(graph)))
+        found = [order for order in given if order is not None]
         graph.derived[order_of] = max(found, default=None)
     order = graph.derived[order_of]
     return order if isinstance(order, int) else None

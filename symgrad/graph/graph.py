@@ -252,20 +252,19 @@ def transform(graph: Graph, replace: Callable[[Node, tuple[Tensor, ...]], Node |
     `replace` is called for each node with its new inputs and returns the node to stand for it, or
     None to keep it: the same node where no input changed. Where all nodes stay, so does `graph`.
     """
-    mapping: dict[Tensor, Tensor] = {}
+    changed: dict[Tensor, Tensor] = {}
     is_same = True
     for node in graph.nodes:
-        inputs = tuple([mapping[t] for t in node.inputs])
+        inputs = node.inputs
+        if not changed.keys().isdisjoint(inputs):
+            inputs = tuple([changed.get(t, t) for t in inputs])
         new = replace(node, inputs)
         if new is None:
             new = node if are_same(inputs, node.inputs) else rebuild(node, inputs)
         if new is not node:
             is_same = False
-        if len(node.outputs) == len(new.outputs) == 1:
-            mapping[node.outputs[0]] = new.outputs[0]
-        else:
-            mapping |= zip(node.outputs, new.outputs, strict=True)
-    return graph if is_same else graph.with_roots(mapping)
+            changed |= zip(node.outputs, new.outputs, strict=True)
+    return graph if is_same else graph.with_roots(changed)
 
 
 def specialize(graph: Graph, sizes: Mapping[str, Dim]) -> Graph:

@@ -59,7 +59,7 @@ def flops_per_element(node: Node, spec: KernelSpec | None) -> int:
 def kernel_spec(node: Node) -> KernelSpec | None:
     """Return the structure of `node`, whose sizes are known; None for a leaf."""
     kernel = node.definition.kernel
-    return None if kernel is None else kernel(*(t.type for t in node.inputs), **node.attrs)
+    return None if kernel is None else kernel(*[t.type for t in node.inputs], **node.attrs)
 
 
 def flops_of_contract(node: Node, spec: Contract) -> int:

@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY
 from typing import Literal
 
 from symgrad.graph.build import inside, rebuild
-from symgrad.graph.compare import graphs_of
+from symgrad.graph.compare import graphs_of, has_nested_graphs
 from symgrad.graph.graph import Graph, specialize, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Attr
@@ -352,7 +352,7 @@ class _Optimizing:
             is_other = any(self._nested(inner) is not inner for _, inner in nested)
             return rebuild(node, inputs, self._nested) if is_other else None
 
-        return transform(graph, renamed) if any(map(graphs_of, graph.nodes)) else graph
+        return transform(graph, renamed) if has_nested_graphs(graph) else graph
 
     def _nested(self, attr: Attr) -> Attr:
         if isinstance(attr, tuple):

@@ -77,6 +77,8 @@ def _may_stand_before(alone: Straight, loop: LongLoop) -> bool:
     element of it written over.
     """
     stored = [s for s in alone if isinstance(s, Store)]
+    if not stored:
+        return True
     if not buffers_used(loop.body)[0].isdisjoint(s.buffer for s in stored):
         return False
     return not any(
@@ -119,6 +121,8 @@ def _long_loop_of(kernel: Kernel) -> LongLoop | None:
 def _elements(kernel: Kernel) -> Straight | None:
     """Return what of a kernel is in no loop, None if it needs anything that the kernel stores."""
     apart = [s for s in kernel.body if not isinstance(s, For) or _is_of_elements(s)]
+    if not apart:
+        return ()
     alone = _all_written_out(apart, MOST_ROWS_AROUND)
     if alone is None or any(isinstance(s, Check) for s in alone):
         return None

@@ -157,8 +157,13 @@ def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
 
 def broadcast_together(op: str, **operands: Tensor) -> list[Tensor]:
     """Broadcast tensors to one shape; dtypes stay. Raises `ShapeError` that names the operands."""
-    if len({t.shape for t in operands.values()}) == 1:
+    shapes = {t.shape for t in operands.values()}
+    if len(shapes) == 1:
         return list(operands.values())
+    shapes.discard(())
+    if len(shapes) == 1:  # and scalars, as most operands that differ are
+        (shape,) = shapes
+        return [t if t.shape else broadcast_to(t, shape) for t in operands.values()]
     shape = common_shape(op, **{name: t.type for name, t in operands.items()})
     return [broadcast_to(t, broadcast_target(t.type, shape)) for t in operands.values()]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.errors import ForeignCallError, GraphError, NoGradientError, ShapeError, Source
 from symgrad.graph.build import apply_node
-from symgrad.graph.compare import graphs_of
+from symgrad.graph.compare import graphs_of, nesting_nodes
 from symgrad.graph.dtypes import DType, uint8
 from symgrad.graph.effects import next_order
 from symgrad.graph.foreign_calls import call_foreign
@@ -179,10 +179,12 @@ def functions_in(graph: Graph) -> Iterator[tuple[Node, ForeignFunction]]:
     seen = {graph}
     pending = [graph]
     while pending:
-        for node in pending.pop().nodes:
+        looked_at = pending.pop()
+        for node in nesting_nodes(looked_at):
             nested = [inner for _, inner in graphs_of(node) if inner not in seen]
             seen.update(nested)
             pending += nested
+        for node in looked_at.nodes:
             if node.definition is extern_op:
                 yield from ((node, function) for function in functions_of(node))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from symgrad.graph.compare import graphs_of, structurally_equal
+from symgrad.graph.compare import graphs_of, nesting_nodes, structurally_equal
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.ops.calls import call_op
@@ -29,7 +29,7 @@ def graphs_within(graph: Graph) -> list[Graph]:
 def _nested_in(graph: Graph) -> list[Graph]:
     """Return the graphs of the nodes of `graph`, which may repeat, without those nested in them."""
     # What stands for its operands has its graph for the gradient only.
-    nodes = (node for node in graph.nodes if graphs_of(node) and stands_for(node) is None)
+    nodes = (node for node in nesting_nodes(graph) if stands_for(node) is None)
     return [inner for node in nodes for _, inner in graphs_of(node)]
 
 
