@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import FrameType
 
 _PACKAGE = str(Path(__file__).resolve().parent) + "/"
+# Every op that is built asks about all frames between it and the user's.
+_FILES_OF_OURS: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def user_source(scope: str = "") -> Source | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not _is_file_of_ours(code.co_filename) and not _is_module_of_ours(frame):
+        if code.co_filename not in _FILES_OF_OURS and not is_internal(frame):
             return Source(code.co_filename, frame.f_lineno, code.co_name, scope)
         frame = frame.f_back
     return None
@@ -53,9 +54,10 @@ def is_internal(frame: FrameType) -> bool:
     return _is_file_of_ours(frame.f_code.co_filename) or _is_module_of_ours(frame)
 
 
-@cache  # every op that is built asks about all frames between it and the user's
 def _is_file_of_ours(name: str) -> bool:
-    return name.startswith(_PACKAGE)
+    if name.startswith(_PACKAGE):
+        _FILES_OF_OURS.add(name)
+    return name in _FILES_OF_OURS
 
 
 def _is_module_of_ours(frame: FrameType) -> bool:

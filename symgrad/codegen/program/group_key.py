@@ -47,7 +47,8 @@ class _KeyMaker:
         self._position = {node: i for i, node in enumerate(group.nodes)}
         self._numbers: dict[Buffer, int] = {}
         self._sizes: dict[int, str] = {}
-        self._types: dict[TensorType, Hashable] = {}
+        # By identity, which is asked faster: tensors and buffers keep their types.
+        self._types: dict[int, Hashable] = {}
 
     def key(self) -> GroupKey:
         group = self._group
@@ -72,9 +73,10 @@ class _KeyMaker:
         )
 
     def _of_type(self, type_: TensorType) -> Hashable:
-        if type_ not in self._types:
-            self._types[type_] = type_.dtype, self._of_shape(type_.shape)
-        return self._types[type_]
+        known = self._types.get(id(type_))
+        if known is None:
+            known = self._types[id(type_)] = type_.dtype, self._of_shape(type_.shape)
+        return known
 
     def _of_attr(self, attr: Attr) -> Hashable:
         """Return the key of an attribute, in which what equals a size is that size."""

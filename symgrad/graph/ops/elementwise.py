@@ -220,7 +220,7 @@ def uniform_value(tensor: Tensor) -> Number | None:
         or value.array.size != 1
     ):
         return None
-    number: Number = value.array.reshape(()).item()
+    number: Number = value.array.item()
     return number
 
 
