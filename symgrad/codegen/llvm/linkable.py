@@ -78,6 +78,7 @@ class LinkableModule:
         self._digests |= {name: name for name in self._passed}
         self._texts |= {name: self._texts.pop(name) for name in dict.fromkeys(self._passed)}
         self._nodes: dict[str, str] = {}
+        self._shapes: dict[str, str] = {}
 
     def _computing(self, kernel: str) -> str:
         """Return what computes a kernel: where it only calls, the function that does the work."""
@@ -125,8 +126,11 @@ class LinkableModule:
 
     def shape(self, kernel: str) -> str:
         """Return the digest of what a kernel has in common with all that differ in numbers only."""
-        text = self._canonical(kernel).replace(self.digest(kernel), "")
-        return _digest_of(_NUMBER.sub("#", text))
+        digest = self.digest(kernel)  # many kernels have the code of another one
+        if digest not in self._shapes:
+            text = self._canonical(kernel).replace(digest, "")
+            self._shapes[digest] = _digest_of(_NUMBER.sub("#", text))
+        return self._shapes[digest]
 
     @cached_property
     def calls(self) -> str | None:

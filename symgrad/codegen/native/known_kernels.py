@@ -25,6 +25,9 @@ from symgrad.codegen.target import Target
 from symgrad.cost_model import MIN_SIMILAR_KERNELS
 from symgrad.records import dataclass
 
+# Similar kernels: so many that those which are left in an edited program are still too many.
+_VERY_MANY = 2 * MIN_SIMILAR_KERNELS
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
@@ -60,12 +63,18 @@ class KnownKernels:
         return {name: kept.kernel for name, kept in known.items()}
 
     def keep(self, module: LinkableModule) -> None:
-        """Note what there is to know of the kernels that were emitted in a module."""
+        """Note what there is to know of the kernels that were emitted in a module.
+
+        Not of very many that are similar: in a program like this one they are not known anyway.
+        """
         if self._store is None:
             return
-        for name in module.emitted_kernels():
-            shape = module.shape(name) if self._are_many else None
-            self._store.write(self._keys[name], _written(_Kept(module.known_as(name), shape)))
+        emitted = module.emitted_kernels()
+        shapes = {name: module.shape(name) if self._are_many else None for name in emitted}
+        like = Counter(shapes.values())
+        for name, shape in shapes.items():
+            if shape is None or like[shape] < _VERY_MANY:
+                self._store.write(self._keys[name], _written(_Kept(module.known_as(name), shape)))
 
     def _read(self, key: EntryKey) -> _Kept | None:
         kept = None if self._store is None else self._store.read(key)

@@ -119,6 +119,22 @@ def test_kernels_that_are_merged_are_not_known(store):
         assert all(np.asarray(step()) > 0)
 
 
+def test_very_many_similar_kernels_are_not_noted_one_by_one(store):
+    def build(count: int) -> Step:
+        ws = [sg.variable(np.ones(360 + 16 * i, np.float32)) for i in range(count)]
+        return sg.compile([], [sg.sum(w * w) for w in ws])
+
+    step = build(3 * MIN_SIMILAR_KERNELS)
+    noted = [path for path, _ in store.entries() if path.suffix == ".loops"]
+    assert len(noted) < MIN_SIMILAR_KERNELS < len(step.executable.program.kernels)
+    few = build(3)
+    assert len(known(step)) < MIN_SIMILAR_KERNELS
+    for made in (step, few):
+        without, with_known = names(made)
+        assert without == with_known
+        assert [float(total) for total in made()] == [360.0 + 16 * i for i in range(len(made()))]
+
+
 def test_many_kernels_of_which_few_are_similar_are_known(store, emitted):
     def build(*more: Callable[[Tensor], Tensor]) -> Step:
         ops = (sg.exp, sg.tanh, sg.sin, sg.cos, sg.log1p, sg.sqrt, sg.atan, sg.expm1, *more)
