@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -23,7 +22,6 @@ _LIBRARIES_OF_A_LINKER = 16
 _ONLY_CALLS = -1  # in the place of an optimization level
 
 _library_numbers = itertools.count()
-_emission = threading.Lock()
 
 
 def optimize(
@@ -58,15 +56,9 @@ def optimize_leaves(module_text: str, target: Target, opt_level: int) -> llvm.Mo
     return module
 
 
-def emit_object(
-    module: llvm.ModuleRef, target: Target, opt_level: int, *, is_final: bool = False
-) -> bytes:
-    """Return the relocatable object file of `module` (position independent).
-
-    If it `is_final`, addresses are computed in its loops as they are written there.
-    """
-    with _emitting(target, is_final):
-        return bytes(_machine(target, opt_level).emit_object(module))
+def emit_object(module: llvm.ModuleRef, target: Target, opt_level: int) -> bytes:
+    """Return the relocatable object file of `module` (position independent)."""
+    return bytes(_machine(target, opt_level).emit_object(module))
 
 
 def emit_calls(module_text: str, target: Target) -> bytes:
@@ -84,12 +76,9 @@ def assembly_of_calls(module_text: str, target: Target) -> str:
     return str(machine.emit_assembly(_parse(module_text, target, machine)))
 
 
-def emit_assembly(
-    module: llvm.ModuleRef, target: Target, opt_level: int, *, is_final: bool = False
-) -> str:
+def emit_assembly(module: llvm.ModuleRef, target: Target, opt_level: int) -> str:
     """Return the assembly of `module`, as `emit_object` would encode it."""
-    with _emitting(target, is_final):
-        return str(_machine(target, opt_level).emit_assembly(module))
+    return str(_machine(target, opt_level).emit_assembly(module))
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -164,35 +153,6 @@ def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
         only_calls = opt_level == _ONLY_CALLS
         made[target, opt_level] = target.machine(opt_level, only_calls=only_calls)
     return made[target, opt_level]
-
-
-@contextmanager
-def _emitting(target: Target, is_final: bool) -> Iterator[None]:
-    """Emit machine code within, without loop strength reduction if a module `is_final`.
-
-    See Note [Loop strength reduction].
-    """
-    is_without = is_final and target.architecture == "x86_64"
-    with _emission:
-        if is_without:
-            llvm.set_option("symgrad", "-disable-lsr=true")
-        try:
-            yield
-        finally:
-            if is_without:
-                llvm.set_option("symgrad", "-disable-lsr=false")
-
-
-# Note [Loop strength reduction]
-#
-# LLVM looks for the fewest registers and additions that all addresses in a loop can be made of. Of
-# a microkernel, with up to a hundred of them, that is a fifth of the time to emit it, and on x86
-# nothing is found: an operand in memory is a pointer, a scaled index and a displacement of 32 bits.
-# On AArch64 displacements are short, and what is beyond them has to be hoisted. Kernels keep it
-# everywhere: sums over pairs of bodies take 3 % longer without.
-#
-# It is turned off by a flag of the process, which is the only way. Threads of ours take turns, as
-# they do in llvmlite; what another user of LLVM emits just then has it off, too, and is as right.
 
 
 class _Module(llvm.ModuleRef):  # type: ignore[misc]  # llvmlite is not typed

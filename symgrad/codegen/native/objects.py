@@ -45,8 +45,7 @@ def compile_object(module_text: str, target: Target, opt_level: int) -> bytes:
 
 def compile_leaves(module_text: str, target: Target, opt_level: int) -> bytes:
     """Compile a module of leaf functions to an object file."""
-    optimized = optimize_leaves(module_text, target, opt_level)
-    return emit_object(optimized, target, opt_level, is_final=True)
+    return emit_object(optimize_leaves(module_text, target, opt_level), target, opt_level)
 
 
 def compile_module(module: LinkableModule, target: Target, opt_level: int) -> list[bytes]:
@@ -74,7 +73,7 @@ def assembly_of(module: LinkableModule, target: Target, opt_level: int) -> str:
     if module.leaves:
         leaves = module.text_of_leaves(module.leaves)
         optimized = optimize_leaves(leaves, target, opt_level)
-        texts.append(emit_assembly(optimized, target, opt_level, is_final=True))
+        texts.append(emit_assembly(optimized, target, opt_level))
     if module.calls is not None:
         texts.insert(0, assembly_of_calls(module.calls, target))
     return LinkableModule.without_aliases("".join(texts))

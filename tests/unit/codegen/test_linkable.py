@@ -12,15 +12,9 @@ import symgrad as sg
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
-from symgrad.codegen.native.jit import (
-    emit_assembly,
-    emit_calls,
-    emit_object,
-    optimize,
-    optimize_leaves,
-)
+from symgrad.codegen.native.jit import emit_calls, emit_object, optimize
 from symgrad.codegen.native.objects import compile_leaves
-from symgrad.codegen.target import Target, target_named
+from symgrad.codegen.target import target_named
 from symgrad.compiler import emit_linkable
 from symgrad.graph.node import Tensor
 from symgrad.runtime.step import Step
@@ -127,60 +121,6 @@ def test_optimizing_a_leaf_function_would_leave_it_as_it_is(name):
     text = module.text_of_leaves(module.leaves)
     before, after = text.count("\n"), str(optimize(text, target, 2)).count("\n")
     assert 0.95 * before < after < 1.05 * before + 20
-
-
-def instructions_of_loops(assembly: str) -> list[int]:
-    """Return how many instructions each loop of one or more blocks has, on x86."""
-    begins: dict[str, int] = {}
-    found, count = [], 0
-    for line in assembly.splitlines():
-        count += re.match(r"\s+[a-z]", line) is not None
-        label = re.match(r"(\.L\w+):", line)
-        if label:
-            begins[label[1]] = count
-        jump = re.match(r"\s+j\w+\s+(\.L\w+)", line)
-        if jump and jump[1] in begins:
-            found.append(count - begins[jump[1]])
-    return found
-
-
-def leaves_of_product(target: Target, *, transposed: bool = False) -> str:
-    """Return the module of leaf functions of a product of 300 rows, which have loops."""
-    x, y = sg.placeholder((300, 300)), sg.placeholder((300, 300))
-    step = sg.compile([x, y], (x.T if transposed else x) @ y, opt_level=1)
-    module = emit_linkable(step.executable.program, target)
-    return module.text_of_leaves(module.leaves)
-
-
-def assembly_of_leaves(text: str, target: Target, *, is_final: bool) -> str:
-    return emit_assembly(optimize_leaves(text, target, 3), target, 3, is_final=is_final)
-
-
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("name", ["x86-64", "x86-64-v3", "x86-64-v4"])
-def test_strength_reduction_would_save_a_loop_of_a_leaf_function_three_instructions(
-    name, transposed
-):
-    """Mostly one, a comparison: addresses are operands of x86 as they are written."""
-    target = target_named(name)
-    text = leaves_of_product(target, transposed=transposed)
-    reduced, written = (
-        instructions_of_loops(assembly_of_leaves(text, target, is_final=is_final))
-        for is_final in (False, True)
-    )
-    assert len(reduced) == len(written) > 0
-    assert all(b <= a + 3 for a, b in zip(reduced, written, strict=True))
-
-
-def test_kernels_are_emitted_alike_before_and_after_leaf_functions():
-    """What is turned off for these, by a flag of the process, is on again."""
-    target = target_named("x86-64-v3")
-    text = leaves_of_product(target)
-    before, written, after = (
-        assembly_of_leaves(text, target, is_final=is_final) for is_final in (False, True, False)
-    )
-    assert written != before
-    assert after == before
 
 
 def chain(ops: int) -> Step:
