@@ -20,7 +20,7 @@ from symgrad.graph.ops.complex_parts import real
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.small_elimination import BYTES_OF_STEPS
-from symgrad.graph.ops.small_matrices import is_wide_float, substitute_columns
+from symgrad.graph.ops.small_matrices import is_wide_float, substitute_columns, substitution
 from symgrad.graph.ops.small_qr import scaled_products
 from symgrad.graph.ops.small_reflections import q_times, r_of_steps, reflected, reflects_by_steps
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
@@ -33,7 +33,7 @@ from symgrad.graph.ops.triangles import (
     range_factors,
     triangle,
 )
-from symgrad.graph.ops.triangular import triangular_solve
+from symgrad.graph.ops.triangular import np_transpose, triangular_solve
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
@@ -85,9 +85,9 @@ def _infer(a: TensorType, q: TensorType, r: TensorType, g: TensorType) -> Tensor
 
 
 def _reference(_a: Array, q: Array, r: Array, g: Array) -> Array:
-    inner = r @ np.triu(g).swapaxes(-1, -2)
-    left = q @ (np.tril(inner) + np.tril(inner, -1).swapaxes(-1, -2))
-    return np.linalg.solve(r, left.swapaxes(-1, -2)).swapaxes(-1, -2) if r.size else q
+    inner = r @ np_transpose(np.triu(g))
+    left = q @ (np.tril(inner) + np_transpose(np.tril(inner, -1)))
+    return np_transpose(substitution(r, np_transpose(left), lower=False, unit=False))
 
 
 def _grad(node: Node, h: Tensor) -> Grads:

@@ -90,6 +90,16 @@ _RECTANGLES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def test_the_gradient_of_r_of_a_singular_matrix_is_not_finite_and_raises_nothing():
+    x = sg.placeholder((2, 3, 3), "float64")
+    a = np.stack([np.zeros((3, 3)), np.eye(3) + 0.1])
+    g = sg.gradients(sg.sum(LINALG.qr(x).R), [x])[0]
+    found, wanted = sg.compile([x], g)(a), sg.testing.interpret(g, {x: a})
+    assert not np.isfinite(found[0]).any()
+    assert not np.isfinite(wanted[0]).any()
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e6, 1e30, 1e150])
 @pytest.mark.parametrize("name", ["expm", "sqrtm"])
 def test_gradients_of_functions_of_matrices_are_as_exact_for_every_size_of_cotangents(name, scale):
