@@ -26,6 +26,7 @@ other loop runs anyway. If the branch is taken one loop is saved, and if not, as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from symgrad.cost_model import FEW_ELEMENTS, PER_BYTE_WRITTEN
 from symgrad.graph.build import derived_from, inside, rebuild_here, with_attrs
@@ -58,6 +59,7 @@ from symgrad.passes.loops.extend_loop import (
 from symgrad.passes.loops.licm import may_run_in_vain
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
+from symgrad.records import dataclass
 
 RULE = "join-loops"
 
@@ -66,7 +68,7 @@ def join_loops(graph: Graph, rewrites: Rewrites) -> Graph:
     """Return `graph` with no loop beside one that contains it."""
     before = graph
     while has_nested_graphs(graph):
-        changed = _without_a_loop(graph, rewrites) or _with_a_loop_outside(graph, rewrites)
+        changed = _without_loops(graph, rewrites) or _with_a_loop_outside(graph, rewrites)
         if changed is None:
             break
         graph = changed
@@ -76,20 +78,55 @@ def join_loops(graph: Graph, rewrites: Rewrites) -> Graph:
 # ------------------------------------------------------------------------------- loops of a graph
 
 
-def _without_a_loop(graph: Graph, rewrites: Rewrites) -> Graph | None:
-    """Return `graph` without a loop that another one contains; None if there is none."""
+def _without_loops(graph: Graph, rewrites: Rewrites) -> Graph | None:
+    """Return `graph` without loops that others contain; None if there are none.
+
+    Each loop takes part in one join at a time. Two of these may wait for each other.
+    """
     loops = [node for node in graph.nodes if _may_join(node)]
     if len(loops) < 2:
         return None
-    numbers = _numbered(graph, {})
-    for part, whole in _candidates(loops, numbers):
-        found = find_containment(part, whole, numbers)
-        if found is not None and part not in topological(whole.inputs):
-            if not rewrites.allow(RULE, part):
-                return None
-            rewrites.explain(RULE, part, f"a loop of {len(whole.outputs)} results contains it")
-            return _joined(graph, part, whole, found)
+    found = _all_joins(loops, _numbered(graph, {}))
+    together: dict[Node, _Join] = {}
+    taken: set[Node] = set()
+    for part, join in found:
+        if taken.isdisjoint((part, join.whole)):
+            together[part] = join
+            taken |= {part, join.whole}
+    for joins in (together, *({part: join} for part, join in found)):
+        if _order(graph, joins):
+            allowed = {part: join for part, join in joins.items() if rewrites.allow(RULE, part)}
+            for part, join in allowed.items():
+                count = len(join.whole.outputs)
+                rewrites.explain(RULE, part, f"a loop of {count} results contains it")
+            return _joined(graph, allowed) if allowed else None
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """What a loop is joined with: a loop that contains it, and where."""
+
+    whole: Node
+    found: Containment
+
+
+def _all_joins(loops: Sequence[Node], numbers: Mapping[Tensor, int]) -> list[tuple[Node, _Join]]:
+    """Return the loops that others contain, each with one of these."""
+    pairs = ((p, w, find_containment(p, w, numbers)) for p, w in _candidates(loops, numbers))
+    return [(part, _Join(whole, found)) for part, whole, found in pairs if found is not None]
+
+
+def _order(graph: Graph, joins: Mapping[Node, _Join]) -> list[Node]:
+    """Return the nodes of `graph`, a joined loop behind the other; none if that is cyclic."""
+    sorter: TopologicalSorter[Node] = TopologicalSorter()
+    for node in graph.nodes:
+        needed = [joins[node].whole] if node in joins else [t.node for t in node.inputs]
+        sorter.add(node, *needed)
+    try:
+        return [*sorter.static_order()]
+    except CycleError:
+        return []
 
 
 def _may_join(node: Node) -> bool:
@@ -104,32 +141,32 @@ def _numbered(graph: Graph, table: Table) -> dict[Tensor, int]:
 def _candidates(
     loops: Sequence[Node], numbers: Mapping[Tensor, int]
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield the pairs of loops that run alike and whose first loop variables begin alike."""
-    wholes: dict[object, list[Node]] = {}
+    """Yield the pairs of loops that run alike, where few of all loops read what the first reads."""
+    alike = {loop: runs_alike(loop, numbers) for loop in loops}
+    readers: dict[object, list[Node]] = {}
     for loop in loops:
-        for start in {numbers[t] for t in LoopView(loop).operands[: LoopView(loop).carried]}:
-            wholes.setdefault((runs_alike(loop, numbers), start), []).append(loop)
+        for number in {numbers[t] for t in loop.inputs}:
+            readers.setdefault((alike[loop], number), []).append(loop)
     for part in loops:
-        start = numbers[LoopView(part).operands[0]]
-        for whole in wholes[runs_alike(part, numbers), start]:
-            if whole is not part:
-                yield part, whole
+        wholes = min((readers[alike[part], numbers[t]] for t in part.inputs), key=len)
+        yield from ((part, whole) for whole in wholes if whole is not part)
 
 
-def _joined(graph: Graph, part: Node, whole: Node, found: Containment) -> Graph:
-    """Return `graph` with the results of `whole`, and what `part` stacks, for those of `part`."""
-    before = topological(whole.inputs)
+def _joined(graph: Graph, joins: Mapping[Node, _Join]) -> Graph:
+    """Return `graph` with the results of wholes, and what parts stack, for those of the parts."""
+    parts = {join.whole: part for part, join in joins.items()}
     mapping: dict[Tensor, Tensor] = {}
-    for node in dict.fromkeys((*before, whole, *graph.nodes)):
-        if node is part:
+    for node in _order(graph, joins):
+        if node in joins:
             continue
         inputs = tuple(mapping[t] for t in node.inputs)
-        new = (
-            _with_stacks(whole, part, inputs, found) if node is whole else with_inputs(node, inputs)
-        )
+        part = parts.get(node)
+        if part is None:
+            mapping.update(zip(node.outputs, with_inputs(node, inputs).outputs, strict=True))
+            continue
+        new = _with_stacks(node, part, inputs, joins[part].found)
         mapping.update(zip(node.outputs, new.outputs, strict=False))
-        if node is whole:
-            mapping.update(zip(part.outputs, _results(new, part, found), strict=True))
+        mapping.update(zip(part.outputs, _results(new, part, joins[part].found), strict=True))
     return graph.with_roots(mapping)
 
 

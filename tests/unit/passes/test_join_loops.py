@@ -71,3 +71,34 @@ def test_one_variable_is_joined_with_the_one_of_two_that_moves_as_it_does() -> N
     step = sg.compile([x], [doubled, found[1]])
     assert _loops(step) == 1
     np.testing.assert_allclose(step(1.0), [16.0, 64.0])
+
+
+def _grown(factor: float, x: Tensor, *others: Tensor) -> Any:
+    """Return x four times multiplied by a factor, and what is squared beside it."""
+
+    def body(_: Tensor, values: list[Tensor]) -> list[Tensor]:
+        return [values[0] * factor, *(sg.square(y) for y in values[1:])]
+
+    return sg.fori_loop(0, 4, body, [x, *others])
+
+
+def test_of_loops_that_would_wait_for_each_other_one_is_joined() -> None:
+    x = sg.placeholder((), "float64")
+    (a,), (c,) = _grown(2.0, x), _grown(3.0, x)
+    b, squared = _grown(2.0, x, c * 0.1)
+    d, again = _grown(3.0, x, a * 0.1)
+    step = sg.compile([x], [a, b, c, d, squared, again])
+    assert str(step.ir("loops")).count("scan loop") == 3
+    wanted = [16.0, 16.0, 81.0, 81.0, 8.1**16, 1.6**16]
+    np.testing.assert_allclose(step(1.0), wanted, rtol=1e-12)
+
+
+def test_many_loops_are_joined_at_once() -> None:
+    x = sg.placeholder((), "float64")
+    alone = [_grown(float(k), x)[0] for k in range(2, 12)]
+    both = [t for k in range(2, 12) for t in _grown(float(k), x, x)]
+    step = sg.compile([x], [*alone, *both])
+    assert str(step.ir("loops")).count("scan loop") == 10
+    found = np.asarray(step(1.0))
+    np.testing.assert_allclose(found[:10], found[10::2])
+    np.testing.assert_allclose(found[:10], np.arange(2.0, 12.0) ** 4)
