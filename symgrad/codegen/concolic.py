@@ -184,7 +184,9 @@ def _number(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value.text if type(value) is SymbolicSize else repr(value)
+    if type(value) is SymbolicSize:
+        return value.text
+    return f"float('{value}')" if type(value) is float else repr(value)  # an infinity has no name
 
 
 # What leaves the number on its left as it is.
@@ -288,5 +290,5 @@ class SymbolicSize:
 
     def _only(self) -> Any:
         """Return the number, which it then is on this path."""
-        self.path.note(f"{self.text} == {self.number!r}")
+        self.path.note(f"{self.text} == {_text(self.number)}")
         return self.number

@@ -33,6 +33,7 @@ def test_a_comparison_is_a_condition():
         lambda n: (1 if n else 0, n == 64, n != 64, n <= 64),
         lambda n: n * 0.75 / 2 > 20.0,
         lambda n: f"{n}" < "50",
+        lambda n: (min(n, float("inf")), n / 4 < float("inf"), -float("inf") < n),
         lambda n: For("i", n - n % 8, (), vector=8).widths,
     ],
 )
