@@ -14,6 +14,7 @@ import hashlib
 import os
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -33,10 +34,6 @@ _DAY = 86400.0
 _MUCH = 64  # a part of the limit
 _BLOCK = 4096  # bytes that a file takes at least
 _MAX_SHARE = 0.25  # of the limit that one entry may take
-_AS_IT_IS = ("O_NOFOLLOW", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY")  # where a platform has them
-_FLAGS = sum(getattr(os, flag, 0) for flag in _AS_IT_IS)
-_THERE = os.O_RDONLY | _FLAGS
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +82,12 @@ class ObjectStore:
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
-        # As text: a program may have a thousand entries, and a path is dearer than what is done.
-        self._place = os.fspath(folder)
         self._written = 0  # bytes, since the folder was last looked through
         self._is_due_at = 0.0  # when it is to be looked through for its age, at the earliest
 
     def read(self, key: EntryKey) -> bytes | None:
         """Return what is there for `key`, None if that is nothing, or not what was written."""
-        found = self._contents(self._path_of(key))
+        found = self._contents(self.folder / key.file_name)
         if found is None:
             return None
         stated = key.stated()
@@ -109,11 +104,10 @@ class ObjectStore:
             return
         unfinished = None
         try:
-            path = os.path.join(self._place, _UNFINISHED + os.urandom(8).hex())  # noqa: PTH118
-            with os.fdopen(os.open(path, _NEW, 0o600), "wb") as opened:
-                unfinished = path
+            file, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)
+            with os.fdopen(file, "wb") as opened:
                 opened.write(content)
-            os.replace(path, self._path_of(key))  # noqa: PTH105
+            Path(unfinished).replace(self.folder / key.file_name)
         except OSError:
             if unfinished is not None:
                 _remove(Path(unfinished))
@@ -137,12 +131,10 @@ class ObjectStore:
         gone = [state.st_size for path, state in self.entries() if _remove(path)]
         return len(gone), sum(gone)
 
-    def _path_of(self, key: EntryKey) -> str:
-        return os.path.join(self._place, key.file_name)  # noqa: PTH118
-
-    def _contents(self, path: str) -> bytes | None:
+    def _contents(self, path: Path) -> bytes | None:
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         try:
-            with os.fdopen(os.open(path, _THERE), "rb") as opened:
+            with os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as opened:
                 state = os.fstat(opened.fileno())
                 if not stat.S_ISREG(state.st_mode) or not _is_private(state):
                     return None
@@ -156,11 +148,11 @@ class ObjectStore:
 
     def _is_ready(self) -> bool:
         """Make the folder if it is not there; return whether only this user can write in it."""
-        state = _state(self._place)
+        state = _state(self.folder)
         if state is None:
             with suppress(OSError):
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            state = _state(self._place)
+            state = _state(self.folder)
         return state is not None and stat.S_ISDIR(state.st_mode) and _is_private(state)
 
     def _keep_to_limit(self, added: int) -> None:
@@ -170,13 +162,12 @@ class ObjectStore:
         process that has written much.
         """
         self._written += _on_disk(added)
-        is_much = self._written > self.limit // _MUCH
-        if not is_much and time.time() <= self._is_due_at:
-            return
         mark = self.folder / _LOOKED_THROUGH
-        state = _state(mark)
-        self._is_due_at = 0.0 if state is None else state.st_mtime + _DAY
-        if not is_much and time.time() <= self._is_due_at:
+        if time.time() > self._is_due_at:
+            state = _state(mark)
+            self._is_due_at = 0.0 if state is None else state.st_mtime + _DAY
+        is_due = time.time() > self._is_due_at
+        if not is_due and self._written <= self.limit // _MUCH:
             return
         self._written = 0
         with suppress(OSError):
@@ -204,9 +195,9 @@ def _is_private(state: os.stat_result) -> bool:
     return state.st_uid == os.geteuid() and not state.st_mode & 0o077
 
 
-def _state(path: Path | str) -> os.stat_result | None:
+def _state(path: Path) -> os.stat_result | None:
     try:
-        return os.lstat(path)
+        return path.lstat()
     except OSError:
         return None  # another process has removed it
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -213,9 +214,9 @@ def test_a_disk_that_is_full_or_read_only_keeps_nothing(store, monkeypatch):
     def refuse(*_arguments: object, **_options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(Path, "replace", refuse)
     store.write(KEY, b"code")
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
     store.write(KEY, b"code")
     assert [path for path, _ in store.entries()] == [file_of(store, OTHER)]
 
