@@ -252,8 +252,8 @@ SUM_AT_ONCE = 2048
 MOST_TERMS_BESIDE = 8192  # with those of one pixel in all images beside each other
 WINDOW_TERMS = 800
 LEAST_TERMS = 64
-# Blocks of k from which on a sum is long.
-LONG_SUM = 8
+LONG_SUM = 8  # blocks of k from which on a sum is long
+PANEL_SHARE = 0.75  # of the first cache, for the panel beside which lines come from the second
 # Terms of a sum between which it pays to bring a tile to memory and back, at the least.
 SHORT_BLOCK = 192
 # Steps of k that an iteration of a microkernel takes, if its loop has at least so many and at most

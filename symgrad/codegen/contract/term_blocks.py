@@ -8,7 +8,7 @@ from __future__ import annotations
 from symgrad.codegen.contract.panel_packing import is_far
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import LONG_SUM, SHORT_BLOCK
+from symgrad.cost_model import LONG_SUM, PANEL_SHARE, SHORT_BLOCK
 
 
 def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:
@@ -34,7 +34,7 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
         whole = part = min(part, max(SHORT_BLOCK, memory.l2_bytes // (2 * apart)))
     if plan.lacks_padding and plan.left.row_stride == 1:
         # Lines of the left come from that cache, and leave most of the first one to a panel.
-        near = memory.l1_bytes * 3 // 4 // (across * size_of)
+        near = int(memory.l1_bytes * PANEL_SHARE) // (across * size_of)
         whole = part = min(part, max(plan.lanes, near))
     blocks = 1 if plan.k <= whole else -(-plan.k // part)
     if plan.left.column_digits:

@@ -81,10 +81,10 @@ def emit_module(
         _emit_loop,
         clock,
         numbers,
-        whole_loops or traced,
-        traced,
-        known,
-        alike,
+        whole_loops=whole_loops or traced,
+        is_traced=traced,
+        known=known,
+        alike=alike,
     )
     for routine in program.routines:
         functions.routines[routine.name] = _emit_routine(functions, routine)

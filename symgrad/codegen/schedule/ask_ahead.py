@@ -47,8 +47,8 @@ def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
 def _touched(loop: For, sizes: dict[str, int], line: int) -> int:
     """Return how many bytes of what it could ask for an iteration touches."""
     if loop.vector > 1:
-        found = {} if _has_loops(loop.body) else {buffer: 1 for buffer, _ in walks(loop)}
-        return sum(sizes[buffer] for buffer in found)
+        walked = () if _has_loops(loop.body) else walks(loop)
+        return sum(sizes[buffer] for buffer in {buffer for buffer, _ in walked})
     if not any(isinstance(statement, Check) for statement in loop.body):
         return 0
     rows = (sizes[buffer] * row for buffer, row in rows_written(loop).items())

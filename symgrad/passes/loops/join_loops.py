@@ -205,7 +205,7 @@ def _with_a_loop_outside(graph: Graph, rewrites: Rewrites) -> Graph | None:
     for switch, place, loop, other, numbers in _inner_loops(graph, switches, loops):
         moved = _moved(graph, switch, place, loop, other, numbers)
         if moved is not None and rewrites.allow(RULE, loop):
-            rewrites.explain(RULE, loop, f"before its branch, where {other!r} is part of it")
+            rewrites.explain(RULE, loop, f"before its branch, to be one with {other!r}")
             return moved
     return None
 

@@ -156,11 +156,19 @@ def test_pixels_of_all_images_come_beside_each_other_where_terms_are_few():
     assert terms(replace(layer, spatial=(33, 35), stride=2)) == {1, 18}
 
 
-def test_everywhere_and_by_threads_between_guard_pages():
-    for name in ("plain", "strided", "dilated", "volumes", "many channels"):
+@pytest.mark.parametrize(
+    ("ways", "names"),
+    [
+        ({"windows": True}, ("plain", "strided", "dilated", "volumes", "many channels")),
+        ({"in_place": True}, ("plain", "strided", "wide lines", "volumes", "one line")),
+    ],
+    ids=["packed", "where they lie"],
+)
+def test_everywhere_and_by_threads_between_guard_pages(ways, names):
+    for name in names:
         graph = replace(LAYERS[name], filters=70).graph()
         variants = [
-            Variant(threads=Threads(count, 0.0), memory=Memory(side), windows=True)
+            Variant(threads=Threads(count, 0.0), memory=Memory(side), **ways)
             for count in (1, 3)
             for side in ("start", "end")
         ]
@@ -181,17 +189,6 @@ def test_threads_compute_the_low_tile_that_each_place_in_a_window_ends_in():
             step = compile_for(graph, "x86-64-v3", opt_level=0, threads=threads)
         found = run_native(step, arrays).outputs
         np.testing.assert_array_equal(found[0], run_reference(graph, arrays).outputs[0])
-
-
-def test_pixels_are_read_where_they_lie_everywhere_and_by_threads():
-    for name in ("plain", "strided", "wide lines", "volumes", "one line"):
-        graph = replace(LAYERS[name], filters=70).graph()
-        variants = [
-            Variant(threads=Threads(count, 0.0), memory=Memory(side), in_place=True)
-            for count in (1, 3)
-            for side in ("start", "end")
-        ]
-        assert run_variants(graph, arrays_for(graph), variants) is None
 
 
 def test_the_gradient_to_a_kernel_of_volumes_needs_no_padding():
