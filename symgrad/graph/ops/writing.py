@@ -287,11 +287,12 @@ def _masked(
         inside = [i if i is Ellipsis else slice(None) for i in others if _stays(i)]
         at = sum(_stays(i) for i in others[: places[0]])
         inner = (*inside[:at], items[places[0]], *inside[at + mask.ndim :])
+        if _is_apart(items):
+            if is_known:
+                return None
+            value = _moved(value, part.ndim - mask.ndim, _faced(part, inner, at, mask), mask)
         return _written(x, tuple(others), _written(part, inner, value, mode), _SET)
-    before = items[: places[0]]
-    axis = len(before)
-    if Ellipsis in before:
-        axis = x.ndim - mask.ndim - (len(items) - places[0] - 1)
+    axis = _faced(x, items, places[0], mask)
     rest = x.ndim - axis - mask.ndim
     if axis < 0 or rest < 0:
         raise ShapeError(
@@ -308,18 +309,49 @@ def _stays(item: Any) -> bool:
     return item is None or item is Ellipsis or isinstance(item, slice)
 
 
+def _is_apart(items: list[Any]) -> bool:
+    """Return whether something stands between a mask and an int, which counts as an array."""
+    places = [place for place, item in enumerate(items) if not _stays(item)]
+    return places[-1] - places[0] >= len(places)
+
+
+def _faced(x: Tensor, items: Sequence[Any], place: int, mask: Tensor) -> int:
+    """Return the first axis of `x` that a mask at a place of a key faces."""
+    if Ellipsis in items[:place]:
+        return x.ndim - mask.ndim - (len(items) - place - 1)
+    return place
+
+
+def _moved(value: Tensor, rest: int, axis: int, mask: Tensor) -> Tensor:
+    """Return `value`, whose axis of true elements is the first one, with it at `axis`.
+
+    As in NumPy it comes first where a slice stands between a mask and an int. There are `rest`
+    other axes.
+    """
+    over = value.ndim - rest
+    if over > 0 and any(n != 1 for n in value.shape[:over]):
+        raise _one_for_each(value, mask)
+    shape = value.shape[max(over, 0) :]
+    place = len(shape) - (rest - axis)
+    return value if place < 0 else reshape(value, (*shape[:place], 1, *shape[place:]))
+
+
+def _one_for_each(value: Tensor, mask: Tensor) -> ShapeError:
+    return ShapeError(
+        _OP,
+        f"v: {value.type} has a value for each true element of mask: {mask.type}",
+        hint="use sg.where(mask, v, x) with a v of the shape of x",
+        source=user_source(),
+    )
+
+
 def _where(x: Tensor, mask: Tensor, axis: int, value: Tensor, mode: _Mode) -> Tensor:
     """Write where `mask`, which faces the axes from `axis` on, is true."""
     rest = x.ndim - axis - mask.ndim
     over = value.ndim - rest
     # Of the shape of x[..., mask, ...] the axis that counts true elements can only be 1.
     if over > 0 and (over > axis + 1 or value.shape[over - 1] != 1):
-        raise ShapeError(
-            _OP,
-            f"v: {value.type} has a value for each true element of mask: {mask.type}",
-            hint="use sg.where(mask, v, x) with a v of the shape of x",
-            source=user_source(),
-        )
+        raise _one_for_each(value, mask)
     if over > 0:
         shape = (*value.shape[: over - 1], *(1,) * mask.ndim, *value.shape[over:])
         value = reshape(value, shape)

@@ -101,6 +101,48 @@ def test_a_mask_writes_where_it_is_true(mask, before, after, value, is_tensor):
     np.testing.assert_array_equal(found, expected)
 
 
+def _key_with_mask(
+    rng: np.random.Generator, shape: tuple[int, ...]
+) -> tuple[list[Any], int, tuple[int, ...]]:
+    """Return a key of a mask, ints, slices, None and `...`, the mask's place, what it faces."""
+    axis = int(rng.integers(len(shape)))
+    count = int(rng.integers(1, len(shape) - axis + 1))
+    others = [int(rng.integers(n)) if rng.random() < 0.4 else _slice(rng, n) for n in shape]
+    key: list[Any] = [*others[:axis], None, *others[axis + count :]]
+    place = axis
+    for kind in (None, ...):
+        if rng.random() < 0.3 and (at := int(rng.integers(len(key) + 1))) != place:
+            key.insert(at, kind)
+            place += at < place
+    if ... in key and isinstance(key[-1], int | slice) and rng.random() < 0.5:
+        key.pop()
+    return key, place, shape[axis : axis + count]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_key_with_a_mask_writes_what_numpy_would(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(2, 5, rng.integers(2, 5)))
+    key, place, facing = _key_with_mask(rng, shape)
+    mask, one = rng.random(facing) < 0.6, np.zeros(facing, bool)
+    one.flat[0] = True
+    is_tensor, start = rng.random() < 0.5, rng.normal(size=shape)
+    built, named = list(key), list(key)
+    named[place] = mask
+    key[place] = one if is_tensor or rng.random() < 0.5 else mask
+    chosen = start[tuple(key)].shape
+    value = rng.normal(size=chosen[rng.integers(len(chosen) + 1) if rng.random() < 0.5 else 0 :])
+    name = str(rng.choice(list(METHODS)))
+    m = sg.placeholder(facing, "bool")
+    x, v = sg.placeholder(shape, "float64"), sg.placeholder(value.shape, "float64")
+    built[place] = m if is_tensor else mask
+    graph = Graph(getattr(x.at[tuple(built)], name)(v), [x, v, m])
+    expected = combined(start, tuple(named), value, METHODS[name])
+    for evaluate in (evaluate_reference, evaluate_loops):
+        (found,) = evaluate(graph, [start, value, mask])
+        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=f"{key} {name}")
+
+
 def test_an_array_of_bools_takes_a_value_for_each_true_element():
     x = sg.placeholder((3, 4), "float64")
     values = -np.arange(float(M.sum()))
