@@ -96,6 +96,13 @@ def test_all_floors_but_the_loops_agree_on_long_axes_in_the_way_whose_turn_it_is
     assert wrong in ("", UNSTABLE), wrong
 
 
+@pytest.mark.parametrize("seed", [1, 4])
+def test_all_floors_but_the_loops_agree_on_alike_graphs_in_the_way_whose_turn_it_is(seed):
+    with override(verify=True):  # that what is made of a template is what is made alone
+        wrong = complaint(FAMILIES["alike"], seed, [variant_in_turn(seed)])
+    assert wrong in ("", UNSTABLE), wrong
+
+
 def fuzz(*arguments: object) -> str:
     """Run `tools/fuzz.py`; return what it printed if something was wrong, else ''."""
     command = [sys.executable, str(ROOT / "tools" / "fuzz.py"), *map(str, arguments)]

@@ -22,6 +22,7 @@ from symgrad.passes.calls.share_calls import share_calls
 from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.passes.loops.prune_loops import prune_loops
+from tests.support.alike_programs import random_alike
 from tests.support.complex_programs import random_complex_graph, total_of
 from tests.support.floors import TARGETS, Memory, Variant
 from tests.support.guard_pages import Side
@@ -85,10 +86,19 @@ def _forward(seed: int, dtype: DType, long: int | None) -> Program:
 
 
 def _with_gradients(seed: int, dtype: DType, long: int | None) -> Program:
-    graph, inputs = _forward(seed, dtype, long)
+    return _with_gradients_of(*_forward(seed, dtype, long))
+
+
+def _with_gradients_of(graph: Graph, inputs: list[Array]) -> Program:
     found = gradients(list(graph.outputs), [*graph.inputs, *graph.variables])
     outputs = [*graph.outputs, *(g for g in found if g is not None)]
     return Graph(outputs, graph.inputs, graph.updates, name="random"), inputs
+
+
+def random_alike_graphs(seed: int) -> Program:
+    """Return some graphs of single ops that differ in sizes, mostly with gradients, as one."""
+    graph, inputs = random_alike(seed, _FLOATS[seed % 2])
+    return _with_gradients_of(graph, inputs) if seed % 4 else (graph, inputs)
 
 
 def random_training(seed: int) -> Program:
@@ -168,6 +178,7 @@ FAMILIES = {
         Family("layers", random_network_of_layers, slack=100.0),
         Family("complex", random_complex, slack=100.0),
         Family("matrices", random_linear_algebra, slack=100.0),
+        Family("alike", random_alike_graphs, slack=100.0, interprets=False),
     )
 }
 
