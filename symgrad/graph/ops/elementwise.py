@@ -152,20 +152,32 @@ def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
         [isinstance(v, Tensor) and v.type is first.type for v in rest]
     ):
         return list(values)
-    return broadcast_together(op, **dict(zip(_NAMES, promote_operands(op, *values), strict=True)))
+    tensors = promote_operands(op, *values)
+    alike = _with_scalars_spread(tensors)
+    if alike is not None:
+        return alike
+    return broadcast_together(op, **dict(zip(_NAMES, tensors, strict=True)))
 
 
 def broadcast_together(op: str, **operands: Tensor) -> list[Tensor]:
     """Broadcast tensors to one shape; dtypes stay. Raises `ShapeError` that names the operands."""
-    shapes = {t.shape for t in operands.values()}
-    if len(shapes) == 1:
-        return list(operands.values())
-    shapes.discard(())
-    if len(shapes) == 1:  # and scalars, as most operands that differ are
-        (shape,) = shapes
-        return [t if t.shape else broadcast_to(t, shape) for t in operands.values()]
+    alike = _with_scalars_spread(list(operands.values()))
+    if alike is not None:
+        return alike
     shape = common_shape(op, **{name: t.type for name, t in operands.items()})
     return [broadcast_to(t, broadcast_target(t.type, shape)) for t in operands.values()]
+
+
+def _with_scalars_spread(tensors: list[Tensor]) -> list[Tensor] | None:
+    """Return tensors of one shape, if all of them have it but scalars, as most operands do."""
+    shapes = {t.type.shape for t in tensors}
+    if len(shapes) == 1:
+        return tensors
+    shapes.discard(())
+    if len(shapes) > 1:
+        return None
+    (shape,) = shapes
+    return [t if t.type.shape else broadcast_to(t, shape) for t in tensors]
 
 
 def common_shape(op: str, **operands: TensorType) -> Shape:
@@ -211,16 +223,23 @@ def filled_like(x: Tensor, value: Number) -> Tensor:
 
 def uniform_value(tensor: Tensor) -> Number | None:
     """Return the one value all elements of a constant have, also seen through views, else None."""
+    literal = uniform_literal(tensor)
+    return None if literal is None else number_of(literal)
+
+
+def uniform_literal(tensor: Tensor) -> ArrayLiteral | None:
+    """Return the one element of a constant, also seen through views, None for anything else."""
     while tensor.node.definition.is_view:
         (tensor,) = tensor.node.inputs
-    value = tensor.node.attrs.get("value")
-    if (
-        tensor.node.definition is not constant_op
-        or not isinstance(value, ArrayLiteral)
-        or value.array.size != 1
-    ):
+    if tensor.node.definition is not constant_op:
         return None
-    number: Number = value.array.item()
+    value = tensor.node.attrs["value"]
+    return value if isinstance(value, ArrayLiteral) and value.array.size == 1 else None
+
+
+def number_of(literal: ArrayLiteral) -> Number:
+    """Return the value of a constant that has one element."""
+    number: Number = literal.array.item()
     return number
 
 

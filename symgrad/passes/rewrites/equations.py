@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from symgrad.errors import DTypeError
@@ -20,11 +20,12 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.leaf import constant_op, placeholder
 from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.elementwise import uniform_value
+from symgrad.graph.ops.elementwise import number_of, uniform_value
 from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
 from symgrad.graph.structures import Number
 from symgrad.graph.traverse import topological
-from symgrad.passes.rewrites.rules import Holds, RewriteRule
+from symgrad.graph.types import ArrayLiteral
+from symgrad.passes.rewrites.rules import Holds, RewriteRule, Uniform
 from symgrad.records import dataclass
 
 Equation = Callable[..., tuple[Tensor, Tensor]]
@@ -49,6 +50,7 @@ def rule(
         pattern.rewrite,
         pattern.examples,
         may_match=pattern.may_match,
+        takes_numbers=pattern.takes_numbers if pattern.is_about_constants else None,
     )
 
 
@@ -69,10 +71,12 @@ class _Head:
             return op is constant_op or op.is_view
         return self.op is None or op is self.op
 
-    def admits(self, operand: Tensor) -> bool:
-        if not self.admits_op(operand.node.definition):
+    def admits_number(self, literal: ArrayLiteral | None) -> bool:
+        if not self.is_constant:
+            return True
+        if literal is None:
             return False
-        return self.number is None or _is_same_number(self.number, uniform_value(operand))
+        return self.number is None or _is_same_number(self.number, number_of(literal))
 
 
 class _Pattern:
@@ -107,8 +111,9 @@ class _Pattern:
 
     def rewrite(self, node: Node) -> Tensor | None:
         """Return the right side for what the variables stand for in `node`."""
+        operands = [t.node.definition for t in node.inputs]
         for exchanged, heads in self._orders:
-            if all([head.admits(t) for head, t in zip(heads, node.inputs, strict=True)]):
+            if _admit(heads, operands):
                 bound = self._match(node, exchanged)
                 if bound is not None:
                     return self._right_side(bound)
@@ -125,8 +130,17 @@ class _Pattern:
 
         Most nodes differ from most equations here, and are spared the matching.
         """
+        return any(_admit(heads, operands) for _, heads in self._orders)
+
+    @property
+    def is_about_constants(self) -> bool:
+        """Whether an operand of the left side is a constant."""
+        return any(head.is_constant for head in self._orders[0][1])
+
+    def takes_numbers(self, numbers: Uniform) -> bool:
+        """Return whether operands of which these are constants may be those of the left side."""
         return any(
-            all(head.admits_op(op) for op, head in zip(operands, heads, strict=True))
+            all(head.admits_number(n) for n, head in zip(numbers, heads, strict=True))
             for _, heads in self._orders
         )
 
@@ -202,6 +216,10 @@ def _ops_below(tensor: Tensor) -> list[OpDef]:
     nodes = topological([tensor])
     ops = (n.definition for n in nodes if not n.definition.is_leaf)
     return [op for op in ops if op is not broadcast_to_op]
+
+
+def _admit(heads: Sequence[_Head], operands: Sequence[OpDef]) -> bool:
+    return all([head.admits_op(op) for op, head in zip(operands, heads, strict=True)])
 
 
 def _is_constant(name: str) -> bool:

@@ -66,6 +66,7 @@ def _reduce_unit_axes(node: Node) -> Tensor | None:
 @structural(
     "sum(permute_dims(x)) -> permute_dims(sum(x)); so for every reduction",
     *_REDUCTIONS,
+    operands=permute_dims_op,
     holds=Holds.CLOSE,
     examples=(
         lambda x: reduce_sum(permute_dims(x, (2, 0, 1)), (0,)),
@@ -75,8 +76,6 @@ def _reduce_unit_axes(node: Node) -> Tensor | None:
 )
 def _reduce_of_permute(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not permute_dims_op:
-        return None
     order = axes_of(inner)
     axes = tuple(sorted(order[a] for a in axes_of(node)))
     reduced = apply(node.definition, inner.inputs[0], axes=axes)
@@ -107,6 +106,7 @@ def _reduce_of_reduce(node: Node) -> Tensor | None:
 @structural(
     "sum(broadcast_to(x)) -> n * x",
     sum_op,
+    operands=broadcast_to_op,
     holds=Holds.INTEGERS,
     examples=(
         lambda x: reduce_sum(broadcast_to(x, (5, 2, 3, 4)), (0,)),
@@ -116,7 +116,7 @@ def _reduce_of_reduce(node: Node) -> Tensor | None:
 )
 def _sum_of_broadcast(node: Node) -> Tensor | None:
     outer = node.inputs[0]
-    if outer.node.definition is not broadcast_to_op or outer.dtype.is_bool:
+    if outer.dtype.is_bool:
         return None
     (x,) = outer.node.inputs
     lead, axes = outer.ndim - x.ndim, axes_of(node)
@@ -195,14 +195,13 @@ def _unpermuted(x: Tensor, labels: str) -> tuple[Tensor, str]:
 @structural(
     "permute_dims(einsum(x, y)) -> einsum(x, y) with other labels",
     permute_dims_op,
+    operands=einsum_op,
     holds=Holds.CLOSE,
     needs_sole_use=True,
     examples=(lambda x, y: permute_dims(contract(x, y, "bij", "bkj", "bik"), (2, 0, 1)),),
 )
 def _permute_of_einsum(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not einsum_op:
-        return None
     lhs, rhs, out = _labels(inner)
     x, y = inner.inputs
     return contract(x, y, lhs, rhs, "".join(out[a] for a in axes_of(node)))
@@ -227,6 +226,7 @@ def _einsum_over_unit_axes(node: Node) -> Tensor | None:
 @structural(
     "reshape(einsum(x, y)) -> einsum(reshape(x), reshape(y)), if it drops axes of size 1",
     reshape_op,
+    operands=einsum_op,
     holds=Holds.CLOSE,
     needs_sole_use=True,
     examples=(
@@ -237,7 +237,7 @@ def _einsum_over_unit_axes(node: Node) -> Tensor | None:
 )
 def _squeeze_of_einsum(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not einsum_op or node.output.shape == inner.output.shape:
+    if node.output.shape == inner.output.shape:
         return None
     out = _labels(inner)[2]
     sizes = _sizes(inner)

@@ -7,16 +7,19 @@ rule.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from enum import Enum
+from itertools import chain
 
 from symgrad.graph.build import derived_from
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, OpDef, Tensor, make_node
+from symgrad.graph.ops.elementwise import uniform_literal
 from symgrad.graph.ops.structure import broadcast_to_op
+from symgrad.graph.types import ArrayLiteral
 from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 from symgrad.records import dataclass
 
@@ -45,6 +48,7 @@ class Holds(Enum):
 
 
 Examples = Callable[[DType], Sequence[Tensor]]
+Uniform = tuple[ArrayLiteral | None, ...]  # of each operand, the one element if it is a constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +59,8 @@ class RewriteRule:
     stands for the output of a node, None where the rule does not apply. `examples` gives tensors
     of a dtype to which it does apply, for the tests. With `needs_sole_use` the operand `sole`, the
     first one, must have no other use, since it would be computed twice. `may_match` tells from the
-    ops of the operands alone whether the rule may apply.
+    ops of the operands alone whether the rule may apply; `takes_numbers` tells it, for a rule about
+    constants, from what all elements of each operand are.
     """
 
     equation: str
@@ -66,6 +71,7 @@ class RewriteRule:
     needs_sole_use: bool = False
     may_match: Callable[[tuple[OpDef, ...]], bool] = lambda _ops: True
     sole: int = 0
+    takes_numbers: Callable[[Uniform], bool] | None = None
 
     def __str__(self) -> str:
         return f"{self.equation}  [{self.holds.value}]"
@@ -102,6 +108,30 @@ def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
     return graph if is_same else graph.with_roots(driver.settled)
 
 
+# An op, whether an operand is a float, and the ops of the operands.
+_Operation = tuple[OpDef, bool, tuple[OpDef, ...]]
+
+
+class _Permitted:
+    """The rules that may run on some operation; those about constants for some numbers only."""
+
+    def __init__(self, rules: Sequence[RewriteRule]) -> None:
+        self.rules = rules
+        self.by_numbers = any(rule.takes_numbers is not None for rule in rules)
+        self._among: dict[Uniform, Sequence[RewriteRule]] = {}
+
+    def among(self, numbers: Uniform) -> Sequence[RewriteRule]:
+        """Return the rules that may run on operands of which these are constants."""
+        found = self._among.get(numbers)
+        if found is None:
+            found = self._among[numbers] = [
+                rule
+                for rule in self.rules
+                if rule.takes_numbers is None or rule.takes_numbers(numbers)
+            ]
+        return found
+
+
 class _Driver:
     """What stands for each tensor so far.
 
@@ -116,18 +146,19 @@ class _Driver:
         self._rewrites = rewrites
         self._replaced: dict[Node, Tensor] = {}
         self._limit = rewrites.count + MAX_REWRITES * len(graph.nodes)
-        self._given = Counter(t for node in graph.nodes for t in node.inputs)
+        self._given = Counter(chain.from_iterable([node.inputs for node in graph.nodes]))
         self._given.update(graph.roots)
         self._originals = set(graph.nodes)
         self._constants: dict[Hashable, Node] = {}
-        self._permitted: dict[tuple[OpDef, bool, tuple[OpDef, ...]], list[RewriteRule]] = {}
-        # How often a settled tensor is used, at most: uses that have died are counted too.
-        self._uses: defaultdict[Tensor, int] = defaultdict(int)
+        self._permitted: dict[_Operation, _Permitted] = {}
+        # How often a settled tensor is used by what was not there, or for what it stands for.
+        self._more_uses: dict[Tensor, int] = {}
 
     def settle(self, root: Node) -> None:
-        """Find what stands for the outputs of `root`."""
+        """Find what stands for the outputs of `root`, a node of the graph: those before it are."""
+        self._advance(root)
         settled = self.settled
-        pending = [root]
+        pending = [] if root.outputs[0] in settled else [root]
         while pending:
             node = pending[-1]
             if node.outputs[0] not in settled:
@@ -158,13 +189,13 @@ class _Driver:
             self._replaced[node] = replacement
             return
         if current is not node:
-            self.settled |= {output: output for output in current.outputs}
+            self._settle_as(current, current.outputs)
         self._settle_as(node, current.outputs)
         if key is not None:
             self._constants[key] = current
         if node not in self._originals:
             for operand in current.inputs:
-                self._uses[operand] += 1
+                self._use(operand, 1)
 
     def _constant_key(self, node: Node) -> Hashable | None:
         """Return what equal constants share, or equal broadcasts of one; None for all else."""
@@ -177,11 +208,14 @@ class _Driver:
         return (source.node.attrs["value"], node.output.type) if is_constant else None
 
     def _settle_as(self, node: Node, outputs: tuple[Tensor, ...]) -> None:
-        given = self._given
+        settled = self.settled
         for old, new in zip(node.outputs, outputs, strict=True):
-            self.settled[old] = new
-            if old in given:
-                self._uses[new] += given[old]
+            settled[old] = new
+            if old is not new and old in self._given:
+                self._use(new, self._given[old])
+
+    def _use(self, settled: Tensor, times: int) -> None:
+        self._more_uses[settled] = self._more_uses.get(settled, 0) + times
 
     def _replacement(self, node: Node) -> Tensor | None:
         rules = self._rules_for(node)
@@ -196,27 +230,40 @@ class _Driver:
                     return self._named_as(node, found) if allowed else None
         return None
 
-    def _rules_for(self, node: Node) -> list[RewriteRule]:
+    def _rules_for(self, node: Node) -> Sequence[RewriteRule]:
         """Return the rules that may run on `node`, for the dtypes and the operands it has."""
         is_float = any([t.type.dtype.is_float for t in node.inputs])
-        operands = tuple([t.node.definition for t in node.inputs])
-        key = node.definition, is_float, operands
-        if key not in self._permitted:
-            fast_math = self._rewrites.fast_math
-            self._permitted[key] = [
+        operation = node.definition, is_float, tuple([t.node.definition for t in node.inputs])
+        permitted = self._permitted.get(operation)
+        if permitted is None:
+            permitted = self._permitted[operation] = self._permitted_for(*operation)
+        if not permitted.by_numbers:
+            return permitted.rules
+        return permitted.among(tuple([uniform_literal(t) for t in node.inputs]))
+
+    def _permitted_for(
+        self, definition: OpDef, is_float: bool, operands: tuple[OpDef, ...]
+    ) -> _Permitted:
+        fast_math = self._rewrites.fast_math
+        return _Permitted(
+            [
                 rule
-                for rule in self._table.for_op(node.definition)
+                for rule in self._table.for_op(definition)
                 if rule.holds.permits(is_float, fast_math) and rule.may_match(operands)
             ]
-        return self._permitted[key]
+        )
 
     def _try(self, rule: RewriteRule, node: Node) -> Tensor | None:
-        if rule.needs_sole_use and self._uses[node.inputs[rule.sole]] > 1:
+        if rule.needs_sole_use and self._uses(node.inputs[rule.sole]) > 1:
             return None
         found = rule.rewrite(node)
         # Where sizes are unknown the sides may have other shapes: the check that they are equal
         # would be lost.
         return found if found is not None and found.type == node.output.type else None
+
+    def _uses(self, settled: Tensor) -> int:
+        """Return how often a settled tensor is used, at most: uses that have died are counted."""
+        return self._given.get(settled, 0) + self._more_uses.get(settled, 0)
 
     def _named_as(self, node: Node, found: Tensor) -> Tensor:
         """Return `found` under the user's name of `node`, if it is new and has none."""

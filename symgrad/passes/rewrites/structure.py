@@ -163,6 +163,7 @@ def _unchanged(node: Node) -> Tensor | None:
 @structural(
     "reshape(reshape(x)) -> reshape(x)",
     reshape_op,
+    operands=reshape_op,
     examples=(
         lambda x: reshape(reshape(x, (6, 4)), (2, 12)),
         lambda x: apply(reshape_op, reshape(x, (6, 4)), shape=x.shape),
@@ -170,12 +171,13 @@ def _unchanged(node: Node) -> Tensor | None:
 )
 def _reshape_of_reshape(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    return reshape(inner.inputs[0], node.output.shape) if inner.definition is reshape_op else None
+    return reshape(inner.inputs[0], node.output.shape)
 
 
 @structural(
     "permute_dims(permute_dims(x)) -> permute_dims(x)",
     permute_dims_op,
+    operands=permute_dims_op,
     examples=(
         lambda x: permute_dims(permute_dims(x, (1, 2, 0)), (1, 0, 2)),
         lambda x: permute_dims(permute_dims(x, (1, 2, 0)), (2, 0, 1)),
@@ -183,8 +185,6 @@ def _reshape_of_reshape(node: Node) -> Tensor | None:
 )
 def _permute_of_permute(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not permute_dims_op:
-        return None
     order = axes_of(inner)
     return permute_dims(inner.inputs[0], tuple(order[a] for a in axes_of(node)))
 
@@ -203,26 +203,22 @@ def _permute_of_unit_axes(node: Node) -> Tensor | None:
 @structural(
     "broadcast_to(broadcast_to(x)) -> broadcast_to(x)",
     broadcast_to_op,
+    operands=broadcast_to_op,
     examples=(lambda x: broadcast_to(broadcast_to(x, (5, 2, 3, 4)), (6, 5, 2, 3, 4)),),
 )
 def _broadcast_of_broadcast(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    return (
-        broadcast_to(inner.inputs[0], node.output.shape)
-        if inner.definition is broadcast_to_op
-        else None
-    )
+    return broadcast_to(inner.inputs[0], node.output.shape)
 
 
 @structural(
     "broadcast_to(reshape(x)) -> broadcast_to(x), if the reshape only adds axes in front",
     broadcast_to_op,
+    operands=reshape_op,
     examples=(lambda x: broadcast_to(reshape(x, (1, 1, 2, 3, 4)), (1, 5, 2, 3, 4)),),
 )
 def _broadcast_of_leading_axes(node: Node) -> Tensor | None:
     (x,) = node.inputs
-    if x.node.definition is not reshape_op:
-        return None
     (source,) = x.node.inputs
     added = x.ndim - source.ndim
     is_in_front = added > 0 and x.shape == (1,) * added + source.shape
@@ -234,6 +230,7 @@ def _broadcast_of_leading_axes(node: Node) -> Tensor | None:
     reshape_op,
     permute_dims_op,
     slice_op,
+    operands=broadcast_to_op,
     examples=(
         lambda x: reshape(broadcast_to(_one_element(x), (4, 6)), (8, 3)),
         lambda x: permute_dims(broadcast_to(_one_element(x), (4, 6)), (1, 0)),
@@ -242,7 +239,7 @@ def _broadcast_of_leading_axes(node: Node) -> Tensor | None:
 )
 def _view_of_one_element(node: Node) -> Tensor | None:
     x = node.inputs[0]
-    if x.node.definition is not broadcast_to_op or not _has_one_element(x.node.inputs[0]):
+    if not _has_one_element(x.node.inputs[0]):
         return None
     return broadcast_to(reshape(x.node.inputs[0], ()), node.output.shape)
 
@@ -257,6 +254,7 @@ def _one_element(x: Tensor) -> Tensor:
 @structural(
     "slice(slice(x)) -> slice(x)",
     slice_op,
+    operands=slice_op,
     examples=(
         lambda x: flip(slice_axes(x, (0, 1, 0), (2, 2, 2), (1, 1, 2))),
         lambda x: flip(flip(x, (0, 2)), (0, 2)),
@@ -264,8 +262,6 @@ def _one_element(x: Tensor) -> Tensor:
 )
 def _slice_of_slice(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not slice_op:
-        return None
     attributes = (
         ints(inner, "start"),
         ints(inner, "step"),
@@ -283,6 +279,7 @@ def _slice_of_slice(node: Node) -> Tensor | None:
 @structural(
     "slice(pad(x)) -> x, if what is taken is what was put there",
     slice_op,
+    operands=place_op,
     examples=(
         lambda x: slice_axes(
             place(x, (9, 9, 9), (1, 2, 3), (1, 2, 1)), (1, 2, 3), x.shape, (1, 2, 1)
@@ -291,7 +288,7 @@ def _slice_of_slice(node: Node) -> Tensor | None:
 )
 def _slice_of_pad(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not place_op or inner.inputs[0].type != node.output.type:
+    if inner.inputs[0].type != node.output.type:
         return None
     same_place = inner.attrs["low"] == node.attrs["start"]
     same_steps = inner.attrs["step"] == node.attrs["step"]
@@ -301,6 +298,7 @@ def _slice_of_pad(node: Node) -> Tensor | None:
 @structural(
     "slice(concat(x, y)) -> slice(x), if it lies within x",
     slice_op,
+    operands=concat_op,
     examples=(
         lambda x, y: slice_axes(concat([x, y], axis=1), (0, 4, 0), (2, 2, 4), (1, 1, 1)),
         lambda x, y: slice_axes(concat([x, y], axis=0), (0, 0, 0), (2, 3, 4), (1, 1, 1)),
@@ -310,12 +308,7 @@ def _slice_of_pad(node: Node) -> Tensor | None:
 def _slice_of_concat(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
     starts, steps = ints(node, "start"), ints(node, "step")
-    if (
-        inner.definition is not concat_op
-        or starts is None
-        or steps is None
-        or not node.output.type.is_static
-    ):
+    if starts is None or steps is None or not node.output.type.is_static:
         return None
     axis = inner.attrs["axis"]
     assert isinstance(axis, int), "concat joins one axis"
@@ -361,6 +354,7 @@ def _map_of_broadcasts(node: Node) -> Tensor | None:
 @structural(
     "astype(astype(x)) -> astype(x), if the first loses nothing",
     astype_op,
+    operands=astype_op,
     examples=(
         lambda x: astype(astype(x, "float64"), "float32"),
         lambda x: astype(astype(x, "float32"), "int32"),
@@ -371,8 +365,6 @@ def _map_of_broadcasts(node: Node) -> Tensor | None:
 )
 def _cast_of_cast(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not astype_op:
-        return None
     (x,) = inner.inputs
     through, to = inner.output.dtype, node.output.dtype
     if not is_lossless(x.dtype, through):

@@ -56,6 +56,7 @@ def _convolved(x: Tensor, y: Tensor, stride: int, dilation: int) -> Tensor:
 @structural(
     "slice(convolution(x, y)) -> convolution(slice(x), y)",
     slice_op,
+    operands=convolution_op,
     holds=Holds.CLOSE,
     needs_sole_use=True,
     examples=(
@@ -66,7 +67,7 @@ def _convolved(x: Tensor, y: Tensor, stride: int, dilation: int) -> Tensor:
 def _slice_of_convolution(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
     start = ints(node, "start")
-    if inner.definition is not convolution_op or start is None or not _has_step_1(node):
+    if start is None or not _has_step_1(node):
         return None
     return slice_of_convolution(inner, start, node.output.shape)
 
@@ -74,6 +75,7 @@ def _slice_of_convolution(node: Node) -> Tensor | None:
 @structural(
     "slice(permute(convolution(x, y))) -> permute(slice(convolution(x, y)))",
     slice_op,
+    operands=permute_dims_op,
     needs_sole_use=True,
     examples=(
         lambda x, y: slice_axes(
@@ -85,7 +87,7 @@ def _slice_of_convolution(node: Node) -> Tensor | None:
 def _slice_of_moved_convolution(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
     start, step = ints(node, "start"), ints(node, "step")
-    if inner.definition is not permute_dims_op or start is None or step is None:
+    if start is None or step is None:
         return None
     (convolution,), axes = inner.inputs, ints(inner, "axes")
     if convolution.node.definition is not convolution_op or axes is None:
@@ -103,6 +105,7 @@ def _has_step_1(node: Node) -> bool:
 @structural(
     "slice(pad(x)) -> pad(x), if all of x is taken",
     slice_op,
+    operands=place_op,
     needs_sole_use=True,  # what several slices are parts of is copied once
     examples=(
         lambda x: slice_axes(
@@ -112,7 +115,7 @@ def _has_step_1(node: Node) -> bool:
 )
 def _slice_of_padding(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
-    if inner.definition is not place_op or not _has_step_1(node):
+    if not _has_step_1(node):
         return None
     low, step, start = ints(inner, "low"), ints(inner, "step"), ints(node, "start")
     if low is None or step is None or start is None:
@@ -131,6 +134,7 @@ def _slice_of_padding(node: Node) -> Tensor | None:
 @structural(
     "slice(interleave(x, y)) -> interleave(slice(x), slice(y))",
     slice_op,
+    operands=interleave_op,
     needs_sole_use=True,
     examples=(
         lambda x, y: slice_axes(
@@ -142,7 +146,7 @@ def _slice_of_padding(node: Node) -> Tensor | None:
 def _slice_of_interleaved(node: Node) -> Tensor | None:
     inner = node.inputs[0].node
     start = ints(node, "start")
-    if inner.definition is not interleave_op or start is None or not _has_step_1(node):
+    if start is None or not _has_step_1(node):
         return None
     by = ints(inner, "step") or ()
     shape = node.output.type.static_shape
@@ -232,6 +236,7 @@ def _has_few_filters(node: Node, spec: ConvolutionSpec) -> bool:
 @structural(
     "reshape(pad(x)) -> where(row == column, x, y), if x becomes a diagonal",
     reshape_op,
+    operands=place_op,
     needs_sole_use=True,
     examples=(
         lambda x: reshape(place(x, (2, 3, 16), (0, 0, 0), (1, 1, 5)), (2, 3, 4, 4)),
@@ -241,7 +246,7 @@ def _has_few_filters(node: Node, spec: ConvolutionSpec) -> bool:
 def _matrix_of_diagonal(node: Node) -> Tensor | None:
     # So it is part of the kernel that uses it, where a pad is written to memory on its own.
     inner = node.inputs[0].node
-    if inner.definition is not place_op or not inner.output.ndim:
+    if not inner.output.ndim:
         return None
     (x,), low, step = inner.inputs, ints(inner, "low"), ints(inner, "step")
     *lead, n = x.type.static_shape
