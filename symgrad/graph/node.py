@@ -31,6 +31,7 @@ from symgrad.graph.structures import (
     Scatter,
     View,
 )
+from symgrad.graph.traits import LEAF, Traits
 from symgrad.graph.types import (
     Array,
     Attr,
@@ -107,6 +108,11 @@ class OpDef:
     @property
     def is_leaf(self) -> bool:
         return self.kernel is None
+
+    @property
+    def traits(self) -> Traits:
+        """The traits of the structure, or those of a leaf."""
+        return LEAF if self.structure is None else self.structure.traits
 
     @property
     def is_elementwise(self) -> bool:
@@ -221,7 +227,7 @@ def infer_types(
     Whatever builds, specialises, reads or verifies an op comes by here.
     """
     inferred = definition.infer(*inputs, **attrs)
-    is_known = isinstance(inferred, TensorType) and inputs and all([t is inferred for t in inputs])
+    is_known = bool(inputs) and inferred is inputs[0] and all([t is inferred for t in inputs])
     if is_known and not inputs[0].dtype.is_complex:
         return (inputs[0],)  # which was checked where it was inferred
     types = inferred if isinstance(inferred, tuple) else (inferred,)
@@ -276,7 +282,10 @@ def make_node(
     frozen = attrs if is_frozen else MappingProxyType(dict(attrs)) if attrs else _NO_ATTRS
     node = Node(definition, inputs, frozen, name, source, origin, region, gradient_key)
     make = tensor_class or Tensor
-    outputs = tuple([make(node, index, type_) for index, type_ in enumerate(types)])
+    if len(types) == 1:
+        outputs: tuple[Tensor, ...] = (make(node, 0, types[0]),)
+    else:
+        outputs = tuple([make(node, index, type_) for index, type_ in enumerate(types)])
     object.__setattr__(node, "outputs", outputs)  # the one knot: a node and its outputs
     return node
 

@@ -17,7 +17,7 @@ bigger: what only repeats or moves elements is left to the kernels that use it, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -34,39 +34,75 @@ from symgrad.passes.rewrites.rewrite import Rewrites, with_inputs
 
 def fold_constants(graph: Graph, rewrites: Rewrites) -> Graph:
     """Return `graph` with constants in the place of nodes whose operands are known."""
-    values: dict[Tensor, Array] = {}
+    known = _KnownValues()
 
     def fold(node: Node, inputs: tuple[Tensor, ...]) -> Node:
         new = with_inputs(node, inputs)
-        value = _value(new, values)
+        if not known.has_all(new.inputs) or not _may_be_computed(new):
+            return new
+        is_worth_it = _is_worth_it(new)
+        if not is_worth_it and new.definition.traits.only_moves:
+            known.add_view(new)
+            return new
+        value = _computed(new, [known.of(t) for t in new.inputs])
         if value is None:
             return new
-        if _is_worth_it(new) and rewrites.allow("fold-constants", node):
+        if is_worth_it and rewrites.allow("fold-constants", node):
             new = _constant_like(new, value)
-        values[new.output] = value
+        known.add(new.output, value)
         return new
 
     return transform(graph, fold)
 
 
-def _value(node: Node, values: Mapping[Tensor, Array]) -> Array | None:
-    """Return what `node` computes, None if that is not known or not to be known."""
-    if not all([t in values for t in node.inputs]):
-        return None
+class _KnownValues:
+    """What tensors hold that depend on constants only; of a view that stays, if it is asked for."""
+
+    def __init__(self) -> None:
+        self._values: dict[Tensor, Array] = {}
+        self._views: dict[Tensor, Node] = {}
+
+    def has_all(self, tensors: Iterable[Tensor]) -> bool:
+        return all([t in self._values or t in self._views for t in tensors])
+
+    def add(self, tensor: Tensor, value: Array) -> None:
+        self._values[tensor] = value
+
+    def add_view(self, node: Node) -> None:
+        """Note a view of what is known."""
+        self.of(node.inputs[0])  # so that no view waits for another one
+        self._views[node.output] = node
+
+    def of(self, tensor: Tensor) -> Array:
+        if tensor not in self._values:
+            view = self._views[tensor]
+            value = _computed(view, [self._values[t] for t in view.inputs])
+            assert value is not None, f"{view!r} only moves elements"
+            self._values[tensor] = value
+        return self._values[tensor]
+
+
+def _may_be_computed(node: Node) -> bool:
+    """Return whether what `node` gives, whose operands are known, is to be known."""
+    if node.definition.is_leaf:
+        return node.definition is constant_op
+    if node.definition.reference is None or len(node.outputs) != 1:
+        return False
+    if not node.output.type.is_static:
+        return False
+    if node.definition.calls_outside or graphs_of(node):
+        return False  # what may run for long, or for ever, or do more than compute
+    sizes = [t.type.count for t in node.inputs]
+    return node.output.type.count <= max(SMALL_CONSTANT, *sizes, 0) and sum(sizes) <= MAX_FOLDED
+
+
+def _computed(node: Node, operands: Sequence[Array]) -> Array | None:
+    """Return what `node` computes of `operands`, None if that is an error."""
     literal = node.attrs.get("value")
     if node.definition is constant_op and isinstance(literal, ArrayLiteral):
         return literal.array
     reference = node.definition.reference
-    if reference is None or node.definition.is_leaf or len(node.outputs) != 1:
-        return None
-    operands = [values[t] for t in node.inputs]
-    if not node.output.type.is_static:
-        return None
-    if graphs_of(node) or node.definition.calls_outside:
-        return None  # what may run for long, or for ever, or do more than compute
-    sizes = [x.size for x in operands]
-    if node.output.type.count > max(SMALL_CONSTANT, *sizes, 0) or sum(sizes) > MAX_FOLDED:
-        return None
+    assert reference is not None, f"{node!r} computes something"
     try:
         with np.errstate(all="ignore"):
             return np.asarray(reference(*operands, **node.attrs))
