@@ -7,9 +7,10 @@ invariant of the compiler is an `assert` and not one of these classes.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from symgrad.records import dataclass
 
 _PACKAGE = str(Path(__file__).resolve().parent) + "/"
 # Every op that is built asks about all frames between it and the user's.

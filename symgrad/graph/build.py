@@ -130,7 +130,8 @@ def scoped(name: str | None) -> str | None:
 
 def apply(definition: OpDef, *inputs: Tensor, name: str | None = None, **attrs: Attr) -> Tensor:
     """Apply an op of one result."""
-    return apply_node(definition, inputs, attrs, name=name).output
+    (output,) = apply_node(definition, inputs, attrs, name=name).outputs
+    return output
 
 
 def apply_node(

@@ -43,7 +43,8 @@ def wrap_provided(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> N
 
 def provided(name: str) -> Callable[..., Any]:
     """Return the function provided under `name`."""
-    if name not in _PROVIDED:
+    found = _PROVIDED.get(name)
+    if found is None:
         function = getattr(importlib.import_module(_MODULES[name]), name)
-        _PROVIDED.setdefault(name, function)  # its module may have done so
-    return _PROVIDED[name]
+        found = _PROVIDED.setdefault(name, function)  # its module may have done so
+    return found

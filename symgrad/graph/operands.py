@@ -42,10 +42,12 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     if isinstance(value, Size):
         raise _no_constant(value)
     if isinstance(value, _PYTHON_SCALARS):
-        literal = _literal_of_scalar(value, repr(value), wanted)
-    else:
-        literal = ArrayLiteral(_as_array(value, wanted))
-    return constant_node(literal, name=name)
+        return _scalar_constant(value, wanted, name)
+    return constant_node(ArrayLiteral(_as_array(value, wanted)), name=name)
+
+
+def _scalar_constant(value: Scalar, dtype: DType | None, name: str | None = None) -> Tensor:
+    return constant_node(_literal_of_scalar(value, repr(value), dtype), name=name)
 
 
 def array_of(value: Any, dtype: DTypeLike | None = None) -> Array:
@@ -137,6 +139,8 @@ def _known_dtype(array: np.ndarray[Any, Any], value: Any) -> DType:
 
 def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
     """Return `value` if it is a tensor, the tensor of a size or a nest of them, or a constant."""
+    if isinstance(value, Tensor):
+        return value
     if isinstance(value, Size):  # an op like any other: it lives above this module
         tensor = provided("size_of")(value, dtype or dtypes.int64)
         assert isinstance(tensor, Tensor)
@@ -146,7 +150,7 @@ def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
         stacked = provided("stack")(given if dtype is None else [cast(t, dtype) for t in given])
         assert isinstance(stacked, Tensor)
         return stacked
-    return value if isinstance(value, Tensor) else constant(value, dtype)
+    return constant(value, dtype)
 
 
 def holds_size(value: Any) -> bool:
@@ -185,9 +189,11 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
         [isinstance(v, Tensor) and v.type.dtype is first.type.dtype for v in rest]
     ):
         return list(values)
-    with called(op):
-        strong = [as_tensor(v) for v in values if not isinstance(v, _PYTHON_SCALARS)]
     weak = [v for v in values if isinstance(v, _PYTHON_SCALARS)]
+    strong = [v for v in values if not isinstance(v, _PYTHON_SCALARS)]
+    if not all([isinstance(v, Tensor) for v in strong]):
+        with called(op):
+            strong = [as_tensor(v) for v in strong]
     try:
         dtype = common_dtype(op, [t.dtype for t in strong], weak)
     except SymgradError as error:
@@ -197,7 +203,7 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
         warn_of_float64(op, values)
     tensors = iter(strong)
     return [
-        constant(v, dtype) if isinstance(v, _PYTHON_SCALARS) else cast(next(tensors), dtype)
+        _scalar_constant(v, dtype) if isinstance(v, _PYTHON_SCALARS) else cast(next(tensors), dtype)
         for v in values
     ]
 
@@ -229,7 +235,7 @@ def _rank(dtype: DType) -> int:
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
     """Return `x` in `dtype`, itself if it has it."""
-    if x.dtype == dtype:
+    if x.type.dtype is dtype:
         return x
     converted = provided("astype")(x, dtype)  # an op like any other: it lives above this module
     assert isinstance(converted, Tensor)

@@ -23,7 +23,7 @@ class Operators(Generic[Result]):
         return result
 
     def _binary(self, op: str, other: Any) -> Result:
-        is_operand: bool = provided("is_operand")(other)
+        is_operand = isinstance(other, Operators) or provided("is_operand")(other)
         return self._call(op, other) if is_operand else self._not_implemented()
 
     def _reflected(self, op: str, other: Any) -> Result:
