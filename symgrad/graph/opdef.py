@@ -135,9 +135,10 @@ def elementwise(
     of_pairs: OfPairs = "none",
 ) -> OpDef:
     """Declare an op of the Map structure, whose operands all have the shape of the result."""
+    structure = Map(body)
 
     def kernel(*_operands: TensorType) -> Map:
-        return Map(body)
+        return structure
 
     return define(
         name,

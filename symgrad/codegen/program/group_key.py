@@ -34,7 +34,7 @@ class GroupKey:
 def group_key(partition: Partition, buffers: Buffers, group: FusionGroup) -> GroupKey | None:
     """Return the memo key of a group."""
     # Such a kernel says whose index is out of range.
-    if any([checked_axes(partition.specs[n]) for n in group.nodes]):
+    if any([n.definition.can_fail and checked_axes(partition.specs[n]) for n in group.nodes]):
         return None
     return _KeyMaker(partition, buffers, group).key()
 

@@ -127,7 +127,12 @@ def _broadcast_to_grad(node: Node, g: Tensor, *, shape: Shape) -> Grads:
     return (reshape(reduce_sum(g, broadcast_axes(x.type, shape)), x.shape),)
 
 
+_OF_A_SCALAR = View(())
+
+
 def _broadcast_to_kernel(x: TensorType, *, shape: Shape) -> View:
+    if not x.shape:
+        return _OF_A_SCALAR
     lead = len(shape) - x.ndim
     repeated = set(broadcast_axes(x, shape))
     maps = (AxisMap() if lead + a in repeated else AxisMap.axis(lead + a) for a in range(x.ndim))

@@ -8,14 +8,13 @@ from itertools import chain
 
 from symgrad.cost_model import LEAST_LOOKED_UP
 from symgrad.graph.graph import Graph
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.structures import (
     AtIndices,
     KernelSpec,
     OneByOne,
     Scatter,
     Traits,
-    traits_of,
 )
 from symgrad.passes.costs import flops_per_element
 from symgrad.passes.fusion.partition import Specs
@@ -54,22 +53,30 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Facts:
-    """What is known of the nodes of a graph, however they are grouped; flops when asked for."""
+    """What is known of the nodes of a graph, however they are grouped; flops when asked for.
+
+    `fallible` are those that can stop a program, and those that write rows.
+    """
 
     position: dict[Node, int]
-    traits: dict[Node, Traits]
+    traits: dict[OpDef, Traits]
     elementwise: frozenset[Node]
+    fallible: frozenset[Node]
     looked_up: frozenset[Node]
     flops: dict[Node, int]
 
 
 def _facts_of(graph: Graph, specs: Specs) -> _Facts:
-    traits = {node: traits_of(spec) for node, spec in specs.items()}
+    traits = {op: op.traits for op in {node.definition for node in graph.nodes}}
+    plain = {op for op, found in traits.items() if found.is_elementwise}
+    risky = {op for op, t in traits.items() if op.can_fail or t.is_instruction or t.writes_rows}
+    fallible = [n for n in graph.nodes if n.definition in risky] if risky else []
     return _Facts(
         position={node: i for i, node in enumerate(graph.nodes)},
         traits=traits,
-        elementwise=frozenset(node for node, found in traits.items() if found.is_elementwise),
-        looked_up=frozenset(n for n, spec in specs.items() if _is_looked_up(n, spec)),
+        elementwise=frozenset([node for node in graph.nodes if node.definition in plain]),
+        fallible=frozenset(fallible),
+        looked_up=frozenset(n for n in fallible if _is_looked_up(n, specs[n])),
         flops={},
     )
 
@@ -96,7 +103,7 @@ class Drafts:
         self.carried = carried
         self.again = again  # computed by each group that wants it
         self._facts = facts = facts or _facts_of(graph, specs)
-        self.position = facts.position
+        self.position, self.fallible = facts.position, facts.fallible
         self.has_lookups = bool(facts.looked_up)
         self.roots = frozenset(graph.roots)
         self.all: list[Draft] = []
@@ -111,7 +118,7 @@ class Drafts:
 
     def traits(self, node: Node) -> Traits:
         """Return the traits of the structure of `node`."""
-        return self._facts.traits[node]
+        return self._facts.traits[node.definition]
 
     def anchor_spec(self, draft: Draft) -> KernelSpec | None:
         """Return the structure of what a group is around, None if it is around nothing."""

@@ -178,9 +178,9 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
             drafts.shared.add(output)
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
     anchored = [draft for draft in users if draft.anchor is not None]
-    if any(is_long_written_out(drafts, node, draft) for draft in anchored):
+    if anchored and any(is_long_written_out(drafts, node, draft) for draft in anchored):
         return "it is written out for each element of a column, which is much code"
-    if max([len(draft.nodes) for draft in users], default=0) >= MAX_NODES:
+    if any([len(draft.nodes) >= MAX_NODES for draft in users]):
         return f"the kernel that uses it computes {MAX_NODES} nodes already"
     if drafts.has_lookups:
         is_apart = any(drafts.is_apart(node, drafts.anchor_spec(draft)) for draft in users)

@@ -19,7 +19,7 @@ from symgrad.passes.fusion.partition import Specs
 
 def with_known_places(specs: Specs) -> Specs:
     """Return `specs` with gathers and scatters that check nothing where every index is known."""
-    checked = {node: spec for node, spec in specs.items() if checked_axes(spec)}
+    checked = {n: spec for n, spec in specs.items() if n.definition.can_fail and checked_axes(spec)}
     if not checked:
         return specs
     ranges = ranges_of([index for node, spec in checked.items() for index in _indices(node, spec)])

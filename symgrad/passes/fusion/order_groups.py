@@ -135,7 +135,8 @@ class _Precedence:
             if home is not None:
                 self._after[self._number[id(home.final())]].add(number)
             self._readers.setdefault(state_of(stored.node) or stored, set()).add(number)
-        if _can_fail(draft.nodes, self._before_rows(draft), self._drafts.specs):
+        fallible = draft.nodes & self._drafts.fallible
+        if fallible and _can_fail(fallible, self._before_rows(draft), self._drafts.specs):
             self._fallible.add(number)
 
     def _before_rows(self, draft: Draft) -> list[Node]:

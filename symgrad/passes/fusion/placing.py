@@ -33,6 +33,8 @@ def placed_results(
     What is `taken` shares a place with something else already, and in what is `overwriting` there
     is something else before.
     """
+    if not any(isinstance(drafts.specs[g.anchor], Place) for g in groups if g.anchor is not None):
+        return {}
     homes = {t: group for group in groups for t in group.outputs}
     kept = {*map(drafts.stored, drafts.roots), *taken}
     found: dict[Tensor, Placed] = {}
