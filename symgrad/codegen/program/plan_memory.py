@@ -3,17 +3,27 @@
 Each request is a size and the first and last instruction at which it is alive. Requests that are
 alive together do not overlap. Best fit over the gaps, in the order of birth: n log n, and never
 more than the sum of all requests.
+
+Where that takes more than what is alive at once, the largest requests are placed in other orders as
+well, each at the lowest place that is free for as long as it lives (offline dynamic storage
+allocation, first fit), and the smallest arena is taken. There are few enough of those for each to be
+compared with all others.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from symgrad.cost_model import BYTES_APART, LEAST_BYTES_APART, SPARE_OF_ARENA
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
+
+_MOST_COMPARED = 256  # requests, each with all others: a millisecond an order
+Places = tuple[list[int], int]  # the offset of each request, and the size of the arena
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +35,87 @@ class Request:
     last: int
 
 
-def plan_memory(requests: Sequence[Request]) -> tuple[list[int], int]:
+def plan_memory(requests: Sequence[Request]) -> Places:
     """Return the offset of each request and the size of the arena, in bytes.
 
     Large pieces beside each other begin at other places of pages, unless that takes much memory, as
     where four pieces would fill what one of four times their size leaves.
     """
-    close = _planned(requests, _rounded)
-    if all(request.size < LEAST_BYTES_APART for request in requests):
-        return close
-    apart = _planned(requests, _apart)
-    return apart if apart[1] <= (1 + SPARE_OF_ARENA) * close[1] else close
+    sizes = [_rounded(request.size) for request in requests]
+    places = _by_birth(requests, sizes)
+    if any(request.size >= LEAST_BYTES_APART for request in requests):
+        apart = [_apart(request.size) for request in requests]
+        places_apart = _by_birth(requests, apart)
+        if places_apart[1] <= (1 + SPARE_OF_ARENA) * places[1]:
+            sizes, places = apart, places_apart
+    if places[1] <= (1 + SPARE_OF_ARENA) * _most_alive(requests, sizes):
+        return places
+    return min(places, _in_other_orders(requests, sizes), key=lambda found: found[1])
 
 
-def _planned(requests: Sequence[Request], taken: Callable[[int], int]) -> tuple[list[int], int]:
-    """Return the offsets and the size of an arena in which a piece of `size` has `taken(size)`."""
+def _most_alive(requests: Sequence[Request], sizes: Sequence[int]) -> int:
+    """Return the bytes that are alive at once at the most: no arena is smaller."""
+    changes: dict[int, int] = defaultdict(int)
+    for request, size in zip(requests, sizes, strict=True):
+        changes[request.first] += size
+        changes[request.last + 1] -= size
+    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
+
+
+def _by_birth(requests: Sequence[Request], sizes: Sequence[int]) -> Places:
+    """Return places for all requests, each of which takes the smallest gap when it is born."""
     arena = _Arena()
     offsets = [0] * len(requests)
     dying: list[tuple[int, int]] = []  # (last instruction, request), soonest first
-    order = sorted(range(len(requests)), key=lambda i: (requests[i].first, -requests[i].size))
-    for i in order:
+    for i in sorted(range(len(requests)), key=lambda i: (requests[i].first, -requests[i].size)):
         request = requests[i]
         while dying and dying[0][0] < request.first:
             _, dead = heapq.heappop(dying)
-            arena.give_back(offsets[dead], taken(requests[dead].size))
-        offsets[i] = arena.take(taken(request.size))
+            arena.give_back(offsets[dead], sizes[dead])
+        offsets[i] = arena.take(sizes[i])
         heapq.heappush(dying, (request.last, i))
     return offsets, arena.size
+
+
+def _in_other_orders(requests: Sequence[Request], sizes: Sequence[int]) -> Places:
+    """Return the smallest arena by first fit of the largest requests; others lie behind them."""
+    by_size = sorted(range(len(requests)), key=lambda i: -sizes[i])
+    large, small = by_size[:_MOST_COMPARED], sorted(by_size[_MOST_COMPARED:])
+    found = (_first_fit(requests, sizes, order) for order in _orders(requests, sizes, large))
+    offsets, size = min(found, key=lambda places: places[1])
+    behind, size_behind = _by_birth([requests[i] for i in small], [sizes[i] for i in small])
+    for i, offset in zip(small, behind, strict=True):
+        offsets[i] = size + offset
+    return offsets, size + size_behind
+
+
+def _orders(
+    requests: Sequence[Request], sizes: Sequence[int], large: Sequence[int]
+) -> Iterator[list[int]]:
+    """Yield orders in which first fit often finds a small arena, of which none is the best."""
+    life = [request.last - request.first + 1 for request in requests]
+    yield sorted(large, key=lambda i: (-sizes[i], -life[i]))
+    yield sorted(large, key=lambda i: -sizes[i] * life[i])
+    yield sorted(large, key=lambda i: (requests[i].first, -life[i]))
+
+
+def _first_fit(requests: Sequence[Request], sizes: Sequence[int], order: Iterable[int]) -> Places:
+    """Return places for the requests of `order`, which find the lowest gap one after the other."""
+    offsets, arena = [0] * len(requests), 0
+    placed: list[tuple[int, int, int, int]] = []  # (start, end, first, last), the lowest first
+    for i in order:
+        first, last, place = requests[i].first, requests[i].last, 0
+        for start, end, other_first, other_last in placed:
+            if other_first > last or other_last < first:
+                continue
+            if start - place >= sizes[i]:
+                break
+            if end > place:
+                place = end
+        offsets[i] = place
+        insort(placed, (place, place + sizes[i], first, last))
+        arena = max(arena, place + sizes[i])
+    return offsets, arena
 
 
 def _rounded(size: int) -> int:

@@ -85,6 +85,30 @@ def test_gaps_that_touch_are_one():
     assert size == 192
 
 
+def test_where_the_order_of_birth_leaves_gaps_other_orders_fill_them():
+    short = [Request(64 * size, step, step + 1) for step, size in enumerate((3, 1, 4, 2, 3, 1))]
+    given = [*short, Request(64, 1, 6), Request(64, 3, 6)]
+    _, size = plan_memory(given)
+    assert module._by_birth(given, [r.size for r in given])[1] > size
+    assert size == max(sum(given[i].size for i in alive_at(given, s)) for s in range(7))
+
+
+def test_no_other_order_is_tried_where_no_arena_could_be_smaller(monkeypatch):
+    monkeypatch.setattr(module, "_in_other_orders", pytest.fail)
+    assert plan_memory([Request(64 * n, 0, n) for n in range(1, 9)])[1] == 64 * 36
+
+
+@given(requests())
+def test_small_requests_lie_behind_the_large_ones_that_are_compared(given):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_MOST_COMPARED", len(given) // 2)
+        offsets, size = module._in_other_orders(given, [rounded(r.size) for r in given])
+    for step in range(31):
+        ranges = sorted((offsets[i], offsets[i] + given[i].size) for i in alive_at(given, step))
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
+        assert all(0 <= start <= end <= size for start, end in ranges)
+
+
 def test_nothing_takes_no_memory():
     assert plan_memory([]) == ([], 0)
 
