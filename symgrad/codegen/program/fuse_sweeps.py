@@ -18,7 +18,9 @@ launches and needs nothing of the first one may be done before both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Kernel, Mode
@@ -36,6 +38,9 @@ from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
 from symgrad.codegen.schedule.fuse_siblings import can_be_siblings, fuse_siblings
 from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
+from symgrad.passes.fusion.buffers import Buffer
+
+_Place = tuple[Argument, int, int]  # what an argument is: a buffer, where in it, and how much
 
 
 def fuse_sweeps(program: Program) -> Program:
@@ -85,8 +90,8 @@ class _Pool:
         places = {_place(first, i): f"a{i}" for i in range(len(first.arguments))}
         for i in range(len(second.arguments)):
             places.setdefault(_place(second, i), f"c{i}")
-        if len({root(argument) for argument, _, _ in places}) < len(places):
-            return None  # parts of a buffer that are not the same may overlap
+        if _may_overlap(places):
+            return None
         kernels = [
             renamed(launch.kernel, [places[_place(launch, i)] for i in range(len(params))], ending)
             for launch, ending in ((first, "row"), (second, "sum"))
@@ -115,6 +120,20 @@ def _siblings(first: Kernel, second: Kernel) -> Kernel | None:
         return None
     swept = [p.name for p in both if p.nbytes >= BYTES_SWEPT]
     return fuse_siblings(first, second, swept)
+
+
+def _may_overlap(places: Iterable[_Place]) -> bool:
+    """Return whether two parts of a buffer that are not the same may have elements in common."""
+    of_buffers: dict[Buffer, list[_Place]] = defaultdict(list)
+    for place in places:
+        of_buffers[root(place[0])].append(place)
+    for parts in of_buffers.values():
+        if len({argument for argument, _, _ in parts}) > 1:
+            return True  # slices by loops
+        ranges = sorted((start, start + count) for _, start, count in parts)
+        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
+            return True
+    return False
 
 
 def _arguments(launch: Launch, *modes: Mode) -> list[Argument]:
@@ -163,8 +182,7 @@ def can_fail(instr: Instr) -> bool:
     return not isinstance(instr, Launch) or instr.kernel.can_fail
 
 
-def _place(launch: Launch, number: int) -> tuple[Argument, int, int]:
-    """Return what an argument of a launch is: a buffer, where in it, and how much."""
+def _place(launch: Launch, number: int) -> _Place:
     return launch.arguments[number], launch.starts[number], launch.kernel.params[number].count
 
 

@@ -4,10 +4,10 @@ Each request is a size and the first and last instruction at which it is alive. 
 alive together do not overlap. Best fit over the gaps, in the order of birth: n log n, and never
 more than the sum of all requests.
 
-Where that takes more than what is alive at once, the largest requests are placed in other orders as
-well, each at the lowest place that is free for as long as it lives (offline dynamic storage
-allocation, first fit), and the smallest arena is taken. There are few enough of those for each to be
-compared with all others.
+Where that takes more than what is alive at once, the largest requests are placed in other orders
+as well, each at the lowest place that is free for as long as it lives (offline dynamic storage
+allocation, first fit), and the smallest arena is taken. There are few enough of those for each to
+be compared with all others.
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from symgrad.cost_model import FEW_OF_MANY
 from symgrad.graph.graph import Update
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.positions import are_in_range
-from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes, traits_of
+from symgrad.graph.structures import AtIndices, Extern, KernelSpec, Reduce, checked_axes, traits_of
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, is_unbounded
 from symgrad.passes.fusion.draft import Draft, Drafts
@@ -270,7 +271,8 @@ class _Precedence:
         """Return for each group a number: of those that can run, the least is run first.
 
         That is the place of the first early call which needs it, among all early calls; that of
-        other groups is behind, and late calls come last.
+        other groups is behind, and late calls come last. What makes little of much, as the sum for
+        a bias does, comes before all: what it reads is in caches then, and is needed no longer.
         """
         when = [self._when(draft) for draft in self._live]
         early = [number for number, found in enumerate(when) if found == "early"]
@@ -286,7 +288,15 @@ class _Precedence:
         for place, number in enumerate(sorted(early, key=lambda n: (depth[n], n))):
             for needed in self._reached(number, before):
                 ranks[needed] = min(ranks[needed], place)
-        return ranks
+        return [-1 if self._shrinks(d) else rank for d, rank in zip(self._live, ranks, strict=True)]
+
+    def _shrinks(self, draft: Draft) -> bool:
+        """Return whether a reduction has results much smaller than something that it reads."""
+        if draft.anchor is None or not isinstance(self._drafts.specs[draft.anchor], Reduce):
+            return False
+        made = sum(t.type.nbytes for node in draft.results for t in node.outputs)
+        most = max((t.type.nbytes for t in self._drafts.read_from_memory(draft)), default=0)
+        return made * FEW_OF_MANY <= most
 
     def _when(self, draft: Draft) -> str | None:
         return when_called(draft.anchor, self._drafts.specs)

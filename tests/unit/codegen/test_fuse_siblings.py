@@ -100,3 +100,22 @@ def test_layer_norm_with_all_its_gradients_is_few_sweeps_and_keeps_every_bit(
     outputs = [run_native(step, arrays).outputs for step in (alone, together)]
     for wanted, array in zip(*outputs, strict=True):
         np.testing.assert_array_equal(array, wanted)
+
+
+def sums_beside_each_other(x: Tensor) -> Tensor:
+    return sg.concat([sg.sum(x, axis=0), sg.sum(x * x, axis=0)])
+
+
+def test_sums_that_are_written_beside_each_other_are_one_sweep_and_keep_every_bit():
+    x = sg.placeholder((4096, 256))
+    array = np.random.default_rng(0).normal(size=(4096, 256)).astype(np.float32)
+    options = CompileOptions(target_named("native"), 1, False, False, Threads(1))
+    alone, together = (
+        Executable(Graph([sums_beside_each_other(x)], [x]), options, passes=Options(skip=skip))
+        for skip in (["fuse-sweeps"], [])
+    )
+    assert len(alone.program.launches) == 2
+    (launch,) = together.program.launches
+    assert len(set(launch.arguments)) < len(launch.arguments)
+    wanted, found = (run_native(step, [array]).outputs[0] for step in (alone, together))
+    np.testing.assert_array_equal(found, wanted)

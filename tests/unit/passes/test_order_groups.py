@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.extern import extern_node
 from symgrad.graph.ops.gathering import set_rows
 from symgrad.graph.types import Array
 from symgrad.passes.fusion.fuse import fuse
@@ -342,3 +344,32 @@ def test_the_state_of_a_node_is_that_of_a_variable():
     assert state_of(a.node) is a.state
     assert state_of(X.node) is None
     assert state_of((a + 1).node) is None
+
+
+# ----------------------------------------------------------------------------- early calls
+
+
+def started(x: Tensor) -> Tensor:
+    """Return what a call that is best made early makes of `x`."""
+    function = ForeignFunction("start", when="early")
+    return extern_node(function, [x], [x.type], copied=[(0, 0)]).output
+
+
+def test_what_makes_little_of_much_runs_as_soon_as_it_can_before_what_early_calls_need():
+    x, w = sg.placeholder((64, 64)), sg.placeholder((64, 64))
+    slopes = sg.cumsum(x, axis=0)
+    first = started(slopes @ w)
+    second = started(sg.sum(slopes, axis=0))
+    groups = fuse(program([first, second], inputs=[x, w])).groups
+    found = [group.anchor.op for group in groups if group.anchor is not None]
+    assert found == ["cumsum", "sum", "einsum", "extern", "extern"]
+
+
+def test_what_makes_as_much_as_it_reads_waits_for_its_early_call():
+    x, w = sg.placeholder((64, 64)), sg.placeholder((64, 64))
+    slopes = sg.cumsum(x, axis=0)
+    first = started(slopes @ w)
+    second = started(sg.sum(slopes.reshape((32, 2, 64)), axis=1))
+    groups = fuse(program([first, second], inputs=[x, w])).groups
+    found = [group.anchor.op for group in groups if group.anchor is not None]
+    assert found == ["cumsum", "einsum", "extern", "sum", "extern"]
