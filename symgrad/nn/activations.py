@@ -10,6 +10,12 @@ from typing import Any
 
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, promote_operands
+from symgrad.graph.ops.activations import (
+    composed_by_erf,
+    composed_by_tanh,
+    gelu_by_erf,
+    gelu_by_tanh,
+)
 from symgrad.graph.ops.arithmetic import (
     add,
     clip,
@@ -26,7 +32,7 @@ from symgrad.graph.ops.elementwise import broadcast_together, float_operand
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import squeeze
-from symgrad.graph.ops.transcendental import erf, exp, expm1, log, log1p, sigmoid, tanh
+from symgrad.graph.ops.transcendental import exp, expm1, log, log1p, sigmoid
 from symgrad.graph.public_ops import public
 
 _SELU_ALPHA = 1.6732632423543772
@@ -92,12 +98,9 @@ def gelu(x: Any, /, approximate: bool = False) -> Tensor:
     array([-0.15865526,  1.9544997 ], dtype=float32)
     """
     x = float_operand(x)
-    if approximate:
-        cubic = multiply(multiply(x, x), multiply(x, 0.044715))
-        gate = tanh(multiply(add(x, cubic), math.sqrt(2 / math.pi)))
-    else:
-        gate = erf(multiply(x, math.sqrt(0.5)))
-    return multiply(multiply(x, 0.5), add(gate, 1))
+    if x.dtype.is_complex:
+        return composed_by_tanh(x) if approximate else composed_by_erf(x)
+    return gelu_by_tanh(x) if approximate else gelu_by_erf(x)
 
 
 @public(known_as=["swish"])

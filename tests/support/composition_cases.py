@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,8 +65,14 @@ _ACTIVATIONS = (
     _row("leaky_relu", sg.nn.leaky_relu, lambda x: np.where(x > 0, x, 0.01 * x), _ROW),
     _row("elu", sg.nn.elu, _elu, _ROW),
     _row("selu", sg.nn.selu, lambda x: 1.0507009873554805 * _elu(x, 1.6732632423543772), _ROW),
-    _row("gelu", sg.nn.gelu, lambda x: x * _normal_distribution(x), _ROW, slack=1e4),
-    _row("gelu_by_tanh", lambda x: sg.nn.gelu(x, approximate=True), _gelu_by_tanh, _ROW, slack=16),
+    replace(
+        _row("gelu", sg.nn.gelu, lambda x: x * _normal_distribution(x), _ROW, slack=1e4),
+        op="gelu_by_erf",
+    ),
+    replace(
+        _row("gelu_by_tanh", partial(sg.nn.gelu, approximate=True), _gelu_by_tanh, _ROW, slack=16),
+        op="gelu_by_tanh",
+    ),
     _row("silu", sg.nn.silu, lambda x: x * _sigmoid(x), _ROW),
     _row("softplus", sg.nn.softplus, _softplus, _ROW, also=_SHAPES),
     _row("log_sigmoid", sg.nn.log_sigmoid, lambda x: -_softplus(-x), _ROW),

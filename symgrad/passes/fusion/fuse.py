@@ -30,6 +30,7 @@ from symgrad.passes.fusion.draft import (
     only_adds_ones,
     only_splits,
 )
+from symgrad.passes.fusion.early import is_made_beside, less_if_early
 from symgrad.passes.fusion.known_places import with_known_places
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
@@ -38,6 +39,7 @@ from symgrad.passes.fusion.recompute import cheap_again
 from symgrad.passes.fusion.windows import is_left_out, is_read_through
 
 READ_BY_PRODUCT = "a product reads it many times"
+MADE_EARLY = "it takes less memory than what it is made of"
 
 
 def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]] = ()) -> Partition:
@@ -51,7 +53,19 @@ def fuse(graph: Graph, first_status: int = 1, carried: Sequence[tuple[int, int]]
     again = cheap_again(drafts)
     if again:
         drafts = _drafted(drafts.anew(again))
-    return order_groups(drafts)
+    return order_groups(_with_early(drafts, again))
+
+
+def _with_early(drafts: Drafts, again: frozenset[Tensor]) -> Drafts:
+    """Return drafts in which less is kept for later groups, if they come out as they should."""
+    found = less_if_early(drafts)
+    if not found:
+        return drafts
+    changed = drafts.anew(again)
+    for early in found:
+        changed.require_memory(early.tensor, MADE_EARLY)
+    changed = _drafted(changed)
+    return changed if all(is_made_beside(changed, early) for early in found) else drafts
 
 
 def _drafted(drafts: Drafts) -> Drafts:

@@ -10,6 +10,12 @@ import math
 
 from symgrad.graph.dtypes import bool_
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.activations import (
+    composed_by_erf,
+    composed_by_tanh,
+    gelu_by_erf,
+    gelu_by_tanh,
+)
 from symgrad.graph.ops.arithmetic import (
     abs,
     add,
@@ -133,6 +139,12 @@ CONSTANTS = (
     rule(lambda x, c, d: (add(add(x, c), d), add(x, add(c, d))), INTEGERS),
 )
 
+# What an activation shares with its slope is then one tensor.
+COMPOSED = (
+    rule(lambda x: (gelu_by_erf(x), composed_by_erf(x)), BITWISE),
+    rule(lambda x: (gelu_by_tanh(x), composed_by_tanh(x)), BITWISE),
+)
+
 # A power of a half is a root, which is nan of -inf, where the power is that of inf; and of -0 the
 # root is -0, where the power is 0 or inf. A power takes five to ten times as long as a root or a
 # quotient. Factors are such that none of them over- or underflows where the power does not.
@@ -224,6 +236,7 @@ ALGEBRA = (
     *SIGNS,
     *CANCELLATION,
     *CONSTANTS,
+    *COMPOSED,
     *POWERS,
     *SYMMETRIES,
     *COMPARISONS,
