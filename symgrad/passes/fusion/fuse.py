@@ -110,7 +110,7 @@ def _assign_anchor(drafts: Drafts, node: Node) -> None:
 def _assign_pad(drafts: Drafts, node: Node, users: Mapping[Node, Contract]) -> bool:
     """Give a pad to the groups of `users` if these are convolutions that read its operand."""
     spec, reason = drafts.specs[node], "a convolution reads it many times"
-    if is_left_out(node, spec, users):
+    if is_left_out(node, users, drafts.specs):
         # Channels of it lie side by side, which those of a view need not.
         drafts.require_memory(node.inputs[0], reason)
     elif is_read_through(node, spec, users):
@@ -237,8 +237,9 @@ def _require_operands(drafts: Drafts, node: Node) -> None:
         case "all":
             for operand in node.inputs:
                 # A pad may be computed by the convolutions that read it, see `_assign_anchor`.
-                if not isinstance(drafts.specs[operand.node], Place):
-                    _require_strided(drafts, operand, READ_BY_PRODUCT)
+                stored = _through_views(drafts, operand)
+                if not isinstance(drafts.specs[stored.node], Place):
+                    drafts.require_memory(stored, READ_BY_PRODUCT)
         case "first":
             reason = "a gather reads it at indices that are data"
             _require_strided(drafts, node.inputs[0], reason)
@@ -277,13 +278,18 @@ def _may_be_in_place(drafts: Drafts, scatter: Node) -> bool:
 
 
 def _require_strided(drafts: Drafts, operand: Tensor, reason: str) -> None:
-    """Require that `operand` is in memory, though perhaps seen through affine views.
+    """Require that `operand` is in memory, though perhaps seen through affine views."""
+    drafts.require_memory(_through_views(drafts, operand), reason)
 
-    And through axes of size 1 that are dropped from them, as those of an int beside an index.
+
+def _through_views(drafts: Drafts, operand: Tensor) -> Tensor:
+    """Return what affine views that are `operand` are views of.
+
+    Axes of size 1 may be dropped from them, as those of an int beside an index.
     """
     while isinstance(drafts.specs[operand.node], View) or _is_view_without_ones(drafts, operand):
         (operand,) = operand.node.inputs
-    drafts.require_memory(operand, reason)
+    return operand
 
 
 def _is_view_without_ones(drafts: Drafts, tensor: Tensor) -> bool:

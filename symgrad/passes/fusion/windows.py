@@ -28,8 +28,9 @@ from symgrad.cost_model import (
     MOST_MULTIPLIED_BYTES,
     MOST_STRIDES,
 )
-from symgrad.graph.node import Node
-from symgrad.graph.structures import AxisMap, Contract, KernelSpec, Place
+from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import AxisMap, Contract, KernelSpec, Place, View
+from symgrad.records import replace
 
 # What is inside of a padded tensor along each label of its windows: [start, stop), one after
 # another, such that a place in the window is within the operand for all of a piece or for none.
@@ -118,29 +119,56 @@ def is_read_through(pad: Node, place: KernelSpec | None, users: Mapping[Node, Co
     return all(_writes_out_border(pad, place, user, spec) for user, spec in users.items())
 
 
-def is_left_out(pad: Node, place: KernelSpec | None, users: Mapping[Node, Contract]) -> bool:
-    """Return whether the contractions `users` are products that need nothing of a `pad`'s zeros."""
+def is_left_out(
+    pad: Node, users: Mapping[Node, Contract], specs: Mapping[Node, KernelSpec | None]
+) -> bool:
+    """Return whether the contractions `users` are products that need nothing of a `pad`'s zeros.
+
+    They may read slices of it, as the structures of all nodes, `specs`, say.
+    """
+    place = specs[pad]
     if not isinstance(place, Place) or place.adds or place.fill != 0 or not users:
         return False
     if not fills_around(place):
         return False
-    return all(_leaves_out(pad, place, user, spec) for user, spec in users.items())
+    read = {user: _through_slices(user, spec, specs) for user, spec in users.items()}
+    return all(
+        lhs is pad.output and _leaves_out(pad, place, user, spec)
+        for user, (lhs, spec) in read.items()
+    )
+
+
+def _through_slices(
+    user: Node, spec: Contract, specs: Mapping[Node, KernelSpec | None]
+) -> tuple[Tensor, Contract]:
+    """Return what the left operand of `user` is a slice of, if it is, and its windows in that."""
+    lhs, _ = user.inputs
+    windows = spec.windows
+    while windows is not None and isinstance(view := specs[lhs.node], View):
+        if not _is_dense(view.index):
+            break
+        moved = zip(windows.index, view.index, strict=True)
+        index = tuple(AxisMap(m.offset + at.offset, m.terms) for m, at in moved)
+        windows = replace(windows, index=index)
+        (lhs,) = lhs.node.inputs
+    return lhs, replace(spec, windows=windows)
 
 
 def _leaves_out(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
     """Return whether `user` is a product that needs no zeros around the operand of `pad`.
 
-    Each padded axis is walked through by one label of its rows and one of the terms of its sums,
-    and there are enough rows and terms at each place for tiles and pieces of their own.
+    `spec` has its windows in `pad`. Each axis along which these reach padding is walked through by
+    one label of its rows and one of the terms of its sums, and there are enough rows and terms at
+    each place for tiles and pieces of their own.
     """
     lhs, rhs = user.inputs
-    if lhs is not pad.output or rhs is pad.output or spec.windows is None:
+    if rhs is pad.output or spec.windows is None:
         return False
     if lhs.dtype.bits < LEAST_BITS_IN_PLACE or not multiplies_matrices(user, spec):
         return False
     inside, sizes = pad.inputs[0].type.static_shape, sizes_of(user, spec)
-    sides = zip(place.operands[0], inside, lhs.type.static_shape, spec.windows.index, strict=True)
-    padded = [index for at, n, whole, index in sides if (at.offset, n) != (0, whole)]
+    sides = zip(spec.windows.index, place.operands[0], inside, strict=True)
+    padded = [index for index, at, n in sides if _is_read(spec, sizes, index, at.offset, n)]
     if not all(_crosses(index, spec, sizes) for index in padded) or 0 in inside:
         return False
     walking = [spec.lhs[axis] for index in padded for axis, _ in index.terms]
@@ -148,7 +176,7 @@ def _leaves_out(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
     moved = {spec.lhs[axis] for index in others for axis, _ in index.terms}
     if len(set(walking)) < len(walking) or not moved.isdisjoint(walking):
         return False
-    if _packs_pixels(pad, place, user, spec, padded):
+    if _packs_pixels(user, spec, padded):
         return True
     images = math.prod(sizes[k] for k in spec.lhs if k not in spec.rhs and k not in walking)
     (channel, _), *more = spec.windows.index[-1].terms
@@ -163,14 +191,12 @@ def _leaves_out(pad: Node, place: Place, user: Node, spec: Contract) -> bool:
     )
 
 
-def _packs_pixels(
-    pad: Node, place: Place, user: Node, spec: Contract, padded: Sequence[AxisMap]
-) -> bool:
+def _packs_pixels(user: Node, spec: Contract, padded: Sequence[AxisMap]) -> bool:
     """Return whether `user` is the gradient to a kernel, which packs pixels, and zeros around them.
 
     Its rows are places in a window and channels, which lie side by side; the terms of its sums are
-    pixels. All axes between the batch and the channels are padded, and padding is read along each.
-    There are several lines of pixels.
+    pixels. Padding is read along all axes between the batch and the channels. There are several lines
+    of pixels.
     """
     assert spec.windows is not None, "the left operand has windows"
     maps, sizes = spec.windows.index, sizes_of(user, spec)
@@ -184,11 +210,7 @@ def _packs_pixels(
     rows = [k for k in spec.out if k in spec.lhs]
     terms = [k for k in spec.lhs if k not in spec.out]
     is_gradient = rows[-1:] == [channel] and spec.rhs[-1:] == spec.out[-1:]
-    is_gradient = is_gradient and not set(rows) & set(spec.rhs) and {*images} <= {*terms}
-    if not is_gradient or not all(
-        _is_read(spec, sizes, maps[axis], place.operands[0][axis].offset, inside)
-        for axis, inside in zip(axes, pad.inputs[0].type.static_shape[axes[0] :], strict=False)
-    ):
+    if not is_gradient or set(rows) & set(spec.rhs) or not {*images} <= {*terms}:
         return False
     strides = math.prod(step for m in padded for axis, step in m.terms if spec.lhs[axis] in terms)
     return (
@@ -219,7 +241,7 @@ def _crosses(index: AxisMap, spec: Contract, sizes: Mapping[str, int]) -> bool:
 
 
 def _is_dense(maps: Sequence[AxisMap]) -> bool:
-    """Return whether the operand of a Place lies in its result as it is, only further on."""
+    """Return whether `maps` move elements and nothing else, as those of a pad or a slice do."""
     return all(m.terms == ((axis, 1),) for axis, m in enumerate(maps))
 
 
