@@ -19,7 +19,7 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
     if plan.pack_left == "windows":
         return plan.block_k
     size_of = plan.compute.itemsize
-    whole, part = memory.far_terms if is_far(plan, memory) else memory.near_terms
+    whole, part = _terms_at_once(plan, memory)
     if plan.k >= LONG_SUM * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
         # Few results of long sums: what is read for them stays in the cache, too, also of the left
         # where that is asked for a block ahead; windows read the same again.
@@ -45,6 +45,17 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
     while blocks > 1 and 0 < plan.k % size < plan.lanes:
         size += plan.lanes
     return size
+
+
+def _terms_at_once(plan: ContractPlan, memory: MemoryHierarchy) -> tuple[int, int]:
+    """Return how many terms are added up at once: all up to the first, else parts of the second.
+
+    Of windows they may be more, since tiles read again much of what those before have read.
+    """
+    if is_far(plan, memory):
+        return memory.far_terms
+    are_windows = plan.vector_axis == "n" and bool(plan.left.column_digits)
+    return memory.window_terms if are_windows and plan.left.row_stride != 1 else memory.near_terms
 
 
 def _even_pieces(plan: ContractPlan, blocks: int, most: int) -> int:
