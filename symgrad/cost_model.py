@@ -37,13 +37,13 @@ COSTLY_FLOPS = 10  # a scalar operation of so many is a function, with as much a
 FLOPS_A_CYCLE = 32
 BYTES_A_CYCLE = 16
 CYCLES_A_COMPARISON = 0.5  # of sorting, and of looking for an element among sorted ones
-# Of a call, or of going round a loop, however little is done.
-CALL_CYCLES = 4
+CALL_CYCLES = 4  # of a call, or of going round a loop, however little is done
 # About 1 ms of a core. Loops that take less at the most need not poll.
 POLL_PERIOD = 4_000_000
 # From here on sharing pays: about 15 us of one core, where a fork and a join cost 1 us if the
 # threads are still awake and some 10 us if they sleep.
 SHARING_CYCLES = 50_000
+SHARE_OF_LOOP = 0.5  # so much of that for a loop of a kernel which takes as much as a whole
 # Of the time that as many threads could save, what a loop must save to be taken before others.
 EVEN = 0.85
 # What an uneven cut must still bring.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from symgrad.codegen.loops.language import (
     BinarySearch,
     Check,
     Fold,
     For,
+    Index,
     Kernel,
     Let,
     Load,
@@ -29,6 +30,8 @@ from symgrad.cost_model import (
     CYCLES_A_COMPARISON,
     FLOPS_A_CYCLE,
     FLOPS_OF_MULTIPLY_ADD,
+    LANE_ACCESS,
+    LONGEST_ROW,
 )
 from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
@@ -90,6 +93,35 @@ def statement_cycles(statement: Stmt) -> float:
 
 def _cycles(body: Sequence[Stmt]) -> float:
     return sum(map(statement_cycles, body))
+
+
+def shared_cycles(statement: Stmt) -> float:
+    """Return about how many cycles threads would share: elements of a vector may lie apart."""
+    return statement_cycles(statement) + _apart_cycles(statement)
+
+
+def _apart_cycles(statement: Stmt) -> float:
+    """Return the cycles of what vectors load and store element by element.
+
+    Squares of vectors in vectors are shuffled, and so are short rows.
+    """
+    if not isinstance(statement, For):
+        return 0.0
+    match statement.body:
+        case (For(vector=width),) if min(width, statement.vector) > 1:
+            return 0.0
+    apart = sum(map(_apart_cycles, statement.body))
+    if statement.vector > 1:
+        steps = (abs(index.coefficient(statement.var)) for index in _accessed(statement.body))
+        apart += LANE_ACCESS * sum(step > LONGEST_ROW for step in steps)
+    return statement.extent * apart
+
+
+def _accessed(body: Sequence[Stmt]) -> Iterator[Index]:
+    for statement in body:
+        match statement:
+            case Let(_, Load(_, index, _)) | Store(_, index, _):
+                yield index
 
 
 def kernel_parts(kernel: Kernel) -> int:

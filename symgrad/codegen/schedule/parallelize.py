@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.contract.sharing import choose_share
-from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.kernel_costs import shared_cycles
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
@@ -33,7 +33,7 @@ from symgrad.codegen.schedule.licm import hoist_uniform
 from symgrad.codegen.schedule.vectorize import checks_depend, has_nests, nested, perfect_nest
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARING_CYCLES, UNCUT
+from symgrad.cost_model import EVEN, LEAST_SPEED_UP, SHARE_OF_LOOP, SHARING_CYCLES, UNCUT
 from symgrad.records import dataclass, replace
 
 
@@ -55,6 +55,9 @@ def share_work(kernel: Kernel, target: Target, threads: Threads) -> Kernel:
     """Parallelise `kernel`: with marks for `threads`, and scratch memory for each of them."""
     if threads.count == 1:
         return kernel
+    if _cycles(kernel) >= threads.least_cycles:
+        # Threads are awake then, and worth it for less.
+        threads = replace(threads, least_cycles=SHARE_OF_LOOP * threads.least_cycles)
     sharing = _WorkSharing(kernel, target, threads)
     body = [sharing.share(statement) for statement in kernel.body]
     parts = dict(scratch_of_parts(body, 1))
@@ -73,6 +76,11 @@ def scratch_of_parts(body: Sequence[Stmt], parts: int) -> list[tuple[str, int]]:
     return found
 
 
+def _cycles(kernel: Kernel) -> float:
+    """Return what a kernel takes; what is the same in every iteration is not computed in each."""
+    return sum(map(shared_cycles, hoist_uniform(kernel).body))
+
+
 class _WorkSharing:
     def __init__(self, kernel: Kernel, target: Target, threads: Threads) -> None:
         self._kernel = kernel
@@ -83,9 +91,7 @@ class _WorkSharing:
         """Return a statement of a kernel with its marks."""
         if not isinstance(statement, Parallel):
             return statement
-        # What is the same in every iteration is not computed in each.
-        hoisted = hoist_uniform(replace(self._kernel, body=(statement,)))
-        if sum(map(statement_cycles, hoisted.body)) < self._threads.least_cycles:
+        if _cycles(replace(self._kernel, body=(statement,))) < self._threads.least_cycles:
             return statement
         if isinstance(statement, Product):
             return self._product(statement)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from symgrad.codegen.contract.products import product_plan
-from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.kernel_costs import shared_cycles
 from symgrad.codegen.loops.language import (
     Binding,
     Check,
@@ -166,7 +166,7 @@ def _product_reason(product: Product, target: Target) -> str:
 
 def _shared(statement: Parallel) -> Iterator[str]:
     if statement.parts > 1:
-        cycles = statement_cycles(statement)
+        cycles = shared_cycles(statement)
         yield (
             f"{statement.parts} threads: it takes {cycles:,.0f} cycles, and sharing pays from "
             f"{SHARING_CYCLES:,} on"

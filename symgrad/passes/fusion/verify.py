@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import Contract, Place
+from symgrad.graph.structures import Contract, Place, View
 from symgrad.graph.types import State
 from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range, when_called
 from symgrad.passes.fusion.partition import FusionGroup, Partition, fresh_bases, written_over
@@ -104,14 +104,24 @@ def _verify_group(
 
 
 def _is_read_as_windows(partition: Partition, group: FusionGroup, pad: Node) -> bool:
-    """Return whether only the anchor, a convolution, reads `pad`: it knows where the border is."""
-    spec = partition.specs[pad]
-    readers = [n for n in group.nodes for t in n.inputs if t.node is pad]
-    if not isinstance(spec, Place) or group.anchor is None or readers != [group.anchor]:
+    """Return whether only the anchor, a convolution, reads `pad`: it knows where the border is.
+
+    It may read a slice of it, which then nothing else reads.
+    """
+    anchor, spec = group.anchor, partition.specs[pad]
+    if anchor is None or not isinstance(spec, Place) or pad in {t.node for t in group.outputs}:
         return False
-    contract = partition.specs[group.anchor]
-    is_left = group.anchor.inputs[0].node is pad and pad not in {t.node for t in group.outputs}
-    return is_left and isinstance(contract, Contract) and contract.windows is not None
+    contract = partition.specs[anchor]
+    if not isinstance(contract, Contract) or contract.windows is None:
+        return False
+    reader, read = anchor, anchor.inputs[0].node
+    while _readers(group, read) == [reader] and isinstance(partition.specs[read], View):
+        reader, read = read, read.inputs[0].node
+    return read is pad and _readers(group, pad) == [reader]
+
+
+def _readers(group: FusionGroup, read: Node) -> list[Node]:
+    return [n for n in group.nodes for t in n.inputs if t.node is read]
 
 
 def _verify_order(partition: Partition) -> None:

@@ -195,8 +195,8 @@ def _packs_pixels(user: Node, spec: Contract, padded: Sequence[AxisMap]) -> bool
     """Return whether `user` is the gradient to a kernel, which packs pixels, and zeros around them.
 
     Its rows are places in a window and channels, which lie side by side; the terms of its sums are
-    pixels. Padding is read along all axes between the batch and the channels. There are several lines
-    of pixels.
+    pixels. Padding is read along all axes between the batch and the channels, and there are several
+    lines of pixels.
     """
     assert spec.windows is not None, "the left operand has windows"
     maps, sizes = spec.windows.index, sizes_of(user, spec)

@@ -79,6 +79,29 @@ def test_the_gradient_to_the_input_reads_the_gradient_where_it_lies():
     np.testing.assert_array_equal(run_native(compile_for(graph), arrays).outputs[0], wanted[0])
 
 
+def strided_gradient() -> tuple[list[sg.Tensor], sg.Tensor]:
+    """Return the inputs and the gradient to the input of a convolution with a stride of 2."""
+    x, kernel = sg.placeholder((6, 8, 8, 24)), sg.placeholder((3, 3, 24, 32))
+    y = sg.nn.conv(sg.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), kernel, strides=2, padding="VALID")
+    g = sg.placeholder(y.shape)
+    (dx,) = sg.gradients(y, [x], grad_ys=g)
+    assert dx is not None
+    return [kernel, g], dx
+
+
+def test_residues_of_a_stride_read_slices_of_a_pad_where_its_operand_lies():
+    inputs, dx = strided_gradient()
+    graph = Graph([dx], inputs)
+    found = [border.absent for product in borders(graph) for border in product]
+    assert found == [True] * 4  # along both axes, along one, along the other, along none
+    arrays = arrays_for(graph)
+    variants = [Variant(), Variant(threads=Threads(3, 0.0), memory=Memory("end"))]
+    assert run_variants(graph, arrays, variants) is None
+    arrays[0][0, 0, 3, 4] = np.inf
+    assert np.isnan(run_reference(graph, arrays).outputs[0]).any()
+    assert run_variants(graph, arrays, variants) is None
+
+
 def test_everywhere_and_by_threads_between_guard_pages():
     """Nothing beside the operand is read."""
     for name in ("plain", "strided", "more border than image", "volumes"):

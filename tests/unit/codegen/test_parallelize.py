@@ -141,6 +141,30 @@ def test_what_is_the_same_in_every_iteration_does_not_count():
     assert kernel_parts(shared(text, least_cycles=1.1 * cycles)) == 1
 
 
+def test_lanes_that_lie_apart_count_one_by_one():
+    text = """kernel @k(in x: f32[4096], out y: f32[4096]) {
+        for i in 0..64 { for j in 0..64 vector(16) { t0: f32 = x[LOAD] y[64*i + j] = t0 } } }"""
+    beside, apart = (text.replace("LOAD", index) for index in ("64*i + j", "i + 64*j"))
+    cycles = 4096 * 8 / 16
+    assert kernel_parts(shared(beside, least_cycles=1.5 * cycles)) == 1
+    assert kernel_parts(shared(apart, least_cycles=1.5 * cycles)) == 2
+    assert kernel_parts(shared(apart.replace("64*j", "4*j"), least_cycles=1.5 * cycles)) == 1
+
+
+def test_loops_of_a_kernel_that_is_shared_are_shared_for_less():
+    text = """kernel @k(in x: f32[4096], out y: f32[4096], out z: f32[4096]) {
+        for i in 0..4096 { t0: f32 = x[i] y[i] = t0 }
+        for j in 0..3072 { z[j] = 1.0 } }"""
+    first, second = 4096 * 8 / 16, 3072 * 4 / 16
+
+    def parts(least: float) -> list[int]:
+        return [loop.parts for loop in shared(text, least_cycles=least).body]
+
+    assert parts(1.5 * second) == [2, 2]
+    assert parts(first) == [2, 1]
+    assert parts(first + second + 1) == [1, 1]
+
+
 def test_rows_that_are_summed_are_shared_and_a_sum_of_all_by_its_pieces():
     x = sg.placeholder((1000, 1000))
     assert heads(of(sg.sum(x, axis=1)))[0] == "for i0 in 0..1000 parallel(500) {"

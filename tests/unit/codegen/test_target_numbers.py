@@ -73,6 +73,20 @@ def test_a_plan_follows_the_caches(number, field):
     assert getattr(changed, field) != getattr(plan(TARGET), field)
 
 
+def test_windows_are_added_up_at_once_for_longer_than_other_rows_are():
+    def terms(digits: tuple[tuple[int, int], ...], target: Target = TARGET, k: int = 1152) -> int:
+        lhs = Operand(k, 1, 4, (), digits)
+        return plan_contract(
+            784, 128, k, dtypes.float32, lhs, Operand(128, 1, 4), Operand(128, 1, 4), target
+        ).block_k
+
+    walked = ((128, 256), (384, 9000))
+    assert terms(walked) == 1152
+    assert terms(()) == 576
+    assert terms(walked, k=2304) == 768
+    assert terms(walked, with_memory(window_terms=(1024, 768))) == 640
+
+
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 1024), ("float64", 1024), (None, 2048)])
 def test_no_block_is_much_smaller_than_others_since_each_packs_the_other_operand(dtype, size):
     kind = dtypes.float64 if dtype == "float64" else dtypes.float32
