@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import renamed
@@ -40,6 +40,7 @@ from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
 from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
 from symgrad.codegen.schedule.passes import Machine
+from symgrad.codegen.schedule.register_tiles import transpose_in_registers
 from symgrad.codegen.schedule.row_stages import (
     Layouts,
     MatrixRows,
@@ -48,6 +49,8 @@ from symgrad.codegen.schedule.row_stages import (
     row_accesses,
     stages_of,
 )
+from symgrad.codegen.schedule.split_epilogue import SUMS, split_epilogue
+from symgrad.codegen.schedule.vectorize import vectorize
 from symgrad.cost_model import BYTES_OF_PRODUCTS, FOLDED_OF_ROW, INSTRS_OF_PRODUCTS
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
@@ -128,6 +131,12 @@ class _RowGroup:
             return False
         return (self._reads(launch) or self._is_met(launch, later)) and self.join(launch)
 
+    def joins_without(self, product: Launch, epilogue: Launch) -> bool:
+        """Add a sum over rows whose `epilogue` is done behind them; return whether it was."""
+        made = {self.places[name][0] for name, p in self.params.items() if p.mode == "out"}
+        is_apart = made.isdisjoint(_arguments(epilogue, "in"))
+        return is_apart and self._reads(product) and self.join(product)
+
     def _is_met(self, launch: Launch, later: Sequence[Instr]) -> bool:
         if product_rows(self._alone.get(launch.name, launch.kernel)) != self.rows:
             return False
@@ -207,7 +216,7 @@ class _RowFusions:
         if not group.block:
             return False
         end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
-        before, behind = _gather(group, instrs[position + 1 : end])
+        before, behind = self._gather(group, instrs[position + 1 : end])
         own = self._own(group)
         saved = (p.nbytes for n, p in group.params.items() if n in own)
         is_gain = group.is_batch or group.has_folds
@@ -224,6 +233,47 @@ class _RowFusions:
             return 0
         longest = max(r.length * p.dtype.itemsize for r, p in zip(rows, made, strict=True))
         return rows_of_block(group.rows, longest)
+
+    def _gather(self, group: _RowGroup, instrs: list[Instr]) -> tuple[list[Instr], list[Instr]]:
+        """Let those of `instrs` join that can; return what is before and behind the group then."""
+        before: list[Instr] = []
+        behind: list[Instr] = []
+        for number, instr in enumerate(instrs):
+            if can_move(instr, behind) and group.joins(instr, instrs[number + 1 :]):
+                continue
+            rest = self._left_of_sum(group, instr, behind)
+            # Which failure is met first stays as it was.
+            fails_apart = can_fail(instr) and any(map(can_fail, behind))
+            if rest is not None:
+                behind.append(rest)
+            elif fails_apart or not can_move(instr, [*group.launches, *behind]):
+                behind.append(instr)
+            else:
+                before.append(instr)
+        return before, behind
+
+    def _left_of_sum(
+        self, group: _RowGroup, launch: Instr, behind: Sequence[Instr]
+    ) -> Launch | None:
+        """Let a sum over rows join without its epilogue, and return that; None if it does not.
+
+        So it is where the epilogue alone needs what is done behind the group, as an average needs
+        what it is divided by.
+        """
+        if not isinstance(launch, Launch) or launch.statuses or can_move(launch, behind):
+            return None
+        parts = split_epilogue(self._alone.get(launch.name, launch.kernel))
+        if parts is None:
+            return None
+        param = parts[0].params[-1]
+        kind = TensorType(param.dtype, (param.count,))
+        places = dict(zip((p.name for p in launch.kernel.params), _places(launch), strict=True))
+        places[SUMS] = Buffer("temporary", next(self._numbers), kind), 0
+        product, rest = (_part(launch, kernel, places) for kernel in parts)
+        if not can_move(product, behind) or not group.joins_without(product, rest):
+            return None
+        kernel = transpose_in_registers(vectorize(rest.kernel, self._machine.target))
+        return replace(rest, kernel=self.names.shared(kernel))
 
     def _own(self, group: _RowGroup) -> frozenset[str]:
         """Return of which buffers nothing but the group needs more than the rows of a block."""
@@ -268,6 +318,17 @@ class _RowFusions:
         return is_temporary and not start and within[root(argument)] == self._named[root(argument)]
 
 
+def _places(launch: Launch) -> Iterator[tuple[Argument, int]]:
+    """Yield the arguments of a launch, and where in each the kernel begins."""
+    yield from zip(launch.arguments, launch.starts, strict=True)
+
+
+def _part(launch: Launch, kernel: Kernel, places: Mapping[str, tuple[Argument, int]]) -> Launch:
+    """Return a launch of a kernel that does a part of what that of another launch does."""
+    arguments, starts = zip(*(places[p.name] for p in kernel.params), strict=True)
+    return Launch(launch.label, kernel, arguments, starts, (), (launch,))
+
+
 def _arguments(launch: Launch, mode: Mode) -> set[Argument]:
     """Return the arguments that a launch has for parameters of a mode."""
     pairs = zip(launch.arguments, launch.kernel.params, strict=True)
@@ -280,19 +341,3 @@ def _written(stage: Stage) -> set[str]:
 
 def _bytes_of(params: Mapping[str, Param], names: Set[str]) -> int:
     return sum(p.nbytes for p in params.values() if p.name in names)
-
-
-def _gather(group: _RowGroup, instrs: list[Instr]) -> tuple[list[Instr], list[Instr]]:
-    """Let those of `instrs` join that can; return what is before and behind the group then."""
-    before: list[Instr] = []
-    behind: list[Instr] = []
-    for number, instr in enumerate(instrs):
-        if can_move(instr, behind) and group.joins(instr, instrs[number + 1 :]):
-            continue
-        # Which failure is met first stays as it was.
-        fails_apart = can_fail(instr) and any(map(can_fail, behind))
-        if fails_apart or not can_move(instr, [*group.launches, *behind]):
-            behind.append(instr)
-        else:
-            before.append(instr)
-    return before, behind

@@ -48,6 +48,7 @@ from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
 from symgrad.codegen.schedule.row_blocks import RowBlock, in_block, keep_blocks
 from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage
+from symgrad.codegen.schedule.split_epilogue import result_axes, row_major
 from symgrad.codegen.schedule.tile_products import tile_products
 from symgrad.codegen.schedule.vectorize import nested, vectorize
 from symgrad.cost_model import (
@@ -185,7 +186,7 @@ class _Fusing:
             return stage
         batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]
         name = self._new_scratch(product, [*batch, product.columns, product.inner])
-        own = index_of(*_steps([*batch, (_PANEL, n // panel), (term, k), (column, panel)]))
+        own = row_major([*batch, (_PANEL, n // panel), (term, k), (column, panel)])
         at = ((_PANEL, panel * rhs.columns), (term, 1), (column, rhs.columns))
         value = Ref(f"{product.name}.packed", product.element)
         load = Load(rhs.buffer, index_of(*rhs.index.terms, *at, const=rhs.index.const), value.dtype)
@@ -204,13 +205,10 @@ class _Fusing:
 
     def _adding(self, product: Product) -> Product:
         """Return a product that adds to sums; note what clears them, and what hands them on."""
-        stores = (s.index for s in product.body if isinstance(s, Store))
-        # Sums lie as what becomes of them does.
-        is_turned = any(abs(index.coefficient(product.rows[0])) == 1 for index in stores)
-        result = [product.columns, product.rows] if is_turned else [product.rows, product.columns]
+        result = result_axes(product)
         axes = [*self._loops, *result]
         name = self._new_scratch(product, axes)
-        place, dtype = index_of(*_steps(axes)), product.dtype
+        place, dtype = row_major(axes), product.dtype
         flat, count = f"{name}.i", math.prod(extent for _, extent in result)
         own = index_of(*((v, place.coefficient(v)) for v, _ in self._loops), (flat, 1))
         clear = For(flat, count, (Store(name, own, Const(0.0, dtype)),))
@@ -236,12 +234,6 @@ def _joined(first: Stmt | None, second: Stmt) -> For | None:
         return None
     is_one_way = first.vector == second.vector == 1
     return replace(first, body=(*first.body, *second.body)) if is_one_way else None
-
-
-def _steps(axes: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return how far apart elements are along each axis of an array in row-major order."""
-    extents = [extent for _, extent in axes]
-    return [(variable, math.prod(extents[i + 1 :])) for i, (variable, _) in enumerate(axes)]
 
 
 def _shared(loops: Sequence[tuple[str, int]], threads: int) -> tuple[str, int]:

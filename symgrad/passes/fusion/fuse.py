@@ -191,6 +191,9 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         if not is_gather:
             drafts.shared.add(output)
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
+    if len(wanted) > 1 and output not in drafts.again and _stands_for_several(drafts, node):
+        drafts.shared.add(output)
+        return f"{len(wanted)} kernels use it, and each would read what it is made of"
     anchored = [draft for draft in users if draft.anchor is not None]
     if anchored and any(is_long_written_out(drafts, node, draft) for draft in anchored):
         return "it is written out for each element of a column, which is much code"
@@ -201,6 +204,17 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
         if is_apart or _is_written_apart(drafts, node, anchored):
             return LOOKED_UP
     return None
+
+
+def _stands_for_several(drafts: Drafts, node: Node) -> bool:
+    """Return whether several tensors as large would be in memory for `node` alone, were it not.
+
+    So it is with a mask that is made of two comparisons.
+    """
+    size, known = node.output.type.count, (drafts.wanted, drafts.in_memory)
+    apart = {t for t in node.inputs if t.type.count == size and not any(t in k for k in known)}
+    made = [t for t in apart if drafts.traits(t.node).is_inline and drafts.flops(t.node)]
+    return len(made) > 1 and node.output.type.nbytes <= sum(t.type.nbytes for t in made)
 
 
 def _is_written_apart(drafts: Drafts, node: Node, users: Iterable[Draft]) -> bool:

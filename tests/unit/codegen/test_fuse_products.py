@@ -300,6 +300,33 @@ def test_rows_that_are_folded_have_the_same_bits_for_any_number_of_threads(dtype
     np.testing.assert_allclose(alone, apart, rtol=1e-4 if dtype == "float32" else 1e-12, atol=1e-5)
 
 
+def nearest(*, reads_rows: bool = False) -> tuple[Graph, list[Any]]:
+    """Return means of points, weighted by how near they are to centroids, and random operands.
+
+    What sums are divided by needs whole columns, or rows that a block would not keep as well.
+    """
+    points, centroids = sg.placeholder((2000, 16), "float64"), sg.placeholder((96, 16), "float64")
+    squares = (centroids * centroids).sum(1) - 2 * (points @ centroids.T)
+    weights = sg.exp(squares - sg.min(squares, axis=1, keepdims=True))
+    sums, counts = sg.einsum("nk,nd->kd", weights, points), weights.sum(0)[:, None] + centroids
+    y = sums / (counts + weights[:96, :16] if reads_rows else counts)
+    random = np.random.default_rng(0)
+    return Graph([y], [points, centroids]), [random.random((n, 16)) for n in (2000, 96)]
+
+
+@pytest.mark.parametrize(("reads_rows", "products"), [(False, 2), (True, 1)])
+def test_a_sum_over_rows_joins_without_an_epilogue_that_needs_what_is_done_behind(
+    reads_rows, products
+):
+    graph, inputs = nearest(reads_rows=reads_rows)
+    steps = [step_of(graph, Threads(count)) for count in (1, 3)]
+    assert max(products_of(steps[0].program)) == products
+    alone, shared = (run_native(step, inputs).outputs[0] for step in steps)
+    assert shared.tobytes() == alone.tobytes()
+    apart = run_native(step_of(graph, skip=("fuse-products",)), inputs).outputs[0]
+    np.testing.assert_allclose(alone, apart, rtol=1e-12)
+
+
 def test_a_decision_says_what_is_kept_of_products_that_are_fused():
     _, arrays = attention((2, 512, 64))
     q, k, v = (sg.placeholder(a.shape) for a in arrays[:3])
