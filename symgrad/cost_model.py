@@ -57,6 +57,7 @@ RESULTS_TOGETHER = 64
 
 # ------------------------------------------------- elements side by side, in vector instructions
 
+LEAST_NARROWED = 64  # constants of int64 that are as many fill cache lines, and are read as int32
 WORTH_NARROW = 16  # vectors for each iteration left over: beyond, those are a small share of all
 UNIFORM_ACCESS = 0.25  # one load for all lanes, out of the loop if nothing else moves it
 EVEN_ACCESS = 1.0
@@ -93,8 +94,7 @@ LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs l
 # Channels and filters from which a convolution transposes operands whose channels come first; with
 # fewer filters than that, positions are side by side, half of that or more of them.
 LEAST_CHANNELS_LAST = 16
-# Sums of so many terms, as of coordinates, are no products of matrices: what counts is how their
-# operands lie in memory.
+# Sums of so few terms, as of coordinates, are no products of matrices: how operands lie counts.
 MAX_SHORT_SUM = 4
 # A transpose is done in tiles: so many elements across the rows of a buffer, a vector, since rows
 # of a power of two share few sets of the L1 cache, and so many of the other axis.

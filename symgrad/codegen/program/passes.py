@@ -16,6 +16,7 @@ from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_products import fuse_products
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.lay_out_constants import lay_out_constants, narrow_constants
 from symgrad.codegen.program.place_results import place_results
 from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.print import print_instrs
@@ -111,6 +112,19 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "fuse-sweeps": "a temporary between kernels that are one is in no memory",
             "contract-temporaries": "or it is a row",
         },
+    ),
+    ProgramPass(
+        "lay-out-constants",
+        lambda program, _: lay_out_constants(program),
+        after={
+            "vectorize": "it is vectors whose elements are far apart",
+            "fuse-sweeps": "and kernels read what they will",
+        },
+    ),
+    ProgramPass(
+        "narrow-constants",
+        lambda program, _: narrow_constants(program),
+        after={"lay-out-constants": "a step of one element is one of either width"},
     ),
     ProgramPass(
         "ask-for-rows",

@@ -1,0 +1,81 @@
+"""Constants that kernels read: stored as vectors read them, in as few bits as they need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.program.language import Program
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.dtypes import int32, int64
+from symgrad.graph.graph import Graph
+from symgrad.passes.table import Options
+from symgrad.runtime.executable import Executable
+from tests.support.floors import run_native
+
+ROWS, COLUMNS, TABLE = 200, 5, 64
+PASSES = ("lay-out-constants", "narrow-constants")
+
+
+def places(largest: int = TABLE - 1) -> np.ndarray:
+    found = np.random.default_rng(0).integers(0, TABLE, (ROWS, COLUMNS))
+    found[0, 0] = largest
+    return found
+
+
+def sums_of_rows(table: np.ndarray) -> tuple[Graph, list[np.ndarray]]:
+    """Return the sums of what is found at the places in each row of a table, and a random one."""
+    x = sg.placeholder((TABLE,), "float64")
+    graph = Graph([sg.take(x, table).sum(1)], [x])
+    return graph, [np.random.default_rng(1).standard_normal(TABLE)]
+
+
+def step_of(graph: Graph, threads: Threads = ONE_THREAD, skip: tuple[str, ...] = ()) -> Executable:
+    options = CompileOptions(target_named("native"), 1, False, False, threads)
+    return Executable(graph, options, passes=Options(skip=skip))
+
+
+def shapes_of(program: Program) -> list[tuple[int, ...]]:
+    return [literal.type.static_shape for literal in program.constants]
+
+
+def test_a_table_of_places_is_stored_by_columns_in_half_of_the_bits():
+    graph, _ = sums_of_rows(places())
+    step, as_written = (step_of(graph, skip=skip).program for skip in ((), PASSES))
+    assert (ROWS, COLUMNS) in shapes_of(as_written)
+    assert (ROWS, COLUMNS) not in shapes_of(step)
+    dtypes = {literal.type.dtype for literal in step.constants if literal.type.count >= ROWS}
+    assert int32 in dtypes
+    assert int64 not in dtypes
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_stored_otherwise_gives_the_same_bits(threads):
+    graph, inputs = sums_of_rows(places())
+    found, expected = (
+        run_native(step_of(graph, Threads(threads), skip), inputs).outputs for skip in ((), PASSES)
+    )
+    assert [a.tobytes() for a in found] == [a.tobytes() for a in expected]
+
+
+@pytest.mark.parametrize("value", [2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**62])
+def test_numbers_that_need_64_bits_keep_them(value):
+    table = places(value)
+    x = sg.placeholder((ROWS, COLUMNS), "int64")
+    step = step_of(Graph([x + table], [x]))
+    (literal,) = step.program.constants
+    fits = -(2**31) <= value < 2**31
+    assert literal.type.dtype == (int32 if fits else int64)
+    given = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    (found,) = run_native(step, [given]).outputs
+    np.testing.assert_array_equal(found, given + table)
+
+
+def test_a_constant_that_a_product_reads_stays_as_it_is():
+    w = np.arange(ROWS * COLUMNS, dtype=np.int64).reshape(ROWS, COLUMNS)
+    x = sg.placeholder((3, ROWS), "int64")
+    step = step_of(Graph([sg.matmul(x, w)], [x]))
+    assert [literal.type.dtype for literal in step.program.constants] == [int64]
