@@ -86,7 +86,7 @@ class _RowGroup:
         """The argument of each parameter, and where the kernel begins in it."""
         return {name: place for place, name in self._names.items()}
 
-    def _reads(self, launch: Launch) -> bool:
+    def reads(self, launch: Launch) -> bool:
         """Return whether a launch reads what those of the group write."""
         read = _arguments(launch, "in")
         return any(p.mode == "out" and self.places[n][0] in read for n, p in self.params.items())
@@ -129,19 +129,19 @@ class _RowGroup:
         """
         if not isinstance(launch, Launch):
             return False
-        return (self._reads(launch) or self._is_met(launch, later)) and self.join(launch)
+        return (self.reads(launch) or self._is_met(launch, later)) and self.join(launch)
 
     def joins_without(self, product: Launch, epilogue: Launch) -> bool:
         """Add a sum over rows whose `epilogue` is done behind them; return whether it was."""
         made = {self.places[name][0] for name, p in self.params.items() if p.mode == "out"}
         is_apart = made.isdisjoint(_arguments(epilogue, "in"))
-        return is_apart and self._reads(product) and self.join(product)
+        return is_apart and self.reads(product) and self.join(product)
 
     def _is_met(self, launch: Launch, later: Sequence[Instr]) -> bool:
         if product_rows(self._alone.get(launch.name, launch.kernel)) != self.rows:
             return False
         made = _arguments(launch, "out")
-        readers = (i for i in later if isinstance(i, Launch) and self._reads(i))
+        readers = (i for i in later if isinstance(i, Launch) and self.reads(i))
         return any(not made.isdisjoint(_arguments(reader, "in")) for reader in readers)
 
     def join(self, launch: Launch) -> bool:
@@ -260,7 +260,9 @@ class _RowFusions:
         So it is where the epilogue alone needs what is done behind the group, as an average needs
         what it is divided by.
         """
-        if not isinstance(launch, Launch) or launch.statuses or can_move(launch, behind):
+        if not isinstance(launch, Launch) or launch.statuses or not group.reads(launch):
+            return None
+        if can_move(launch, behind):
             return None
         parts = split_epilogue(self._alone.get(launch.name, launch.kernel))
         if parts is None:
