@@ -152,7 +152,7 @@ class _LoopNest:
             is_edge = self._places.is_edge(j)
             with self._pieces(steps, packed, self._across(is_edge)) as (step, count, target):
                 source = self._places.right_at(step, column)
-                arguments = (source, target, count, *seen)
+                arguments = (source, target, count, *seen, *self._variants.right_apart)
                 call_one(builder, self._variants.right_packers, is_edge, arguments)
         if plan.sees_zeros:
             zeros = builder.load(self._zeros, typ=self._lanes, align=64)
@@ -181,7 +181,8 @@ class _LoopNest:
             packed = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
             with self._pieces(some, packed, across) as (step, count, target):
                 source = self._places.left_at(row, step)
-                call_one(builder, self._variants.left_packers, is_short, (source, target, count))
+                arguments = (source, target, count, *self._variants.left_apart)
+                call_one(builder, self._variants.left_packers, is_short, arguments)
 
     @contextmanager
     def _pieces(
@@ -230,8 +231,7 @@ class _LoopNest:
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.walks_pieces else (resumes,)
-            if self._variants.left_step is not None:
-                arguments += (self._variants.left_step,)
+            arguments += self._variants.told
             number = TileOfBlock(i, panel, tiles, panels, steps)
             arguments += self._asking.places(number, (left, right))
             is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)

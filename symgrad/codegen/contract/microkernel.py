@@ -8,7 +8,7 @@ small matrix of the computing dtype, on the stack or among the partial sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -29,17 +29,20 @@ from symgrad.codegen.contract.elements import (
     multiply_add,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.register_tile import Microkernel, Told
 from symgrad.codegen.contract.stored_tile import emit_tile, place_in_tile
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
+
+_ROWS_BY_POINTER = 3  # of a left whose rows are a distance apart that is told: 0, 1 and 2 of these
 
 
 class _Operands(NamedTuple):
     """Where some steps of k begin in the operands, and all of a run in what is asked for.
 
     `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
-    asked for is from the step that is added up.
+    asked for is from the step that is added up. Of a left whose rows are `rows` elements apart, and
+    two of them, `lower` are the rows below that each begin three of them.
     """
 
     left: ir.Value
@@ -47,6 +50,9 @@ class _Operands(NamedTuple):
     asked: tuple[ir.Value, ...]
     steps: Sequence[ir.Value]
     ahead: ir.Value
+    right_step: ir.Value
+    lower: tuple[ir.Value, ...] = ()
+    rows: tuple[ir.Value, ...] = ()
     met: Met | None = None
 
 
@@ -61,14 +67,14 @@ class _Pieces(NamedTuple):
 def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
-    Where k is in pieces it has one argument more, the first step of k, and where it is told how far
-    steps of the left are apart, that. One that asks for the next tile or panel has another, where
+    Where k is in pieces it has one argument more, the first step of k, and one for each distance
+    that it is told. One that asks for the next tile or panel has another, where
     that begins, or one for each operand. One that asks for what the next epilogue meets has a table
     of it and the number of its last entry. For each inner border come two more, from which to which
     step of its digit terms are needed.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * kernel.is_told_step
+    kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * len(kernel.told)
     kinds += [POINTER] * kernel.places_asked
     kinds += [POINTER, INDEX] * (kernel.steps_a_row > 0)
     kinds += [INDEX, INDEX] * len(kernel.inner)
@@ -82,8 +88,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
         met = Met(table, last)
     asked = tuple(rest[len(rest) - kernel.places_asked :])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    step = rest[0] if kernel.is_told_step else index(kernel.left_k.stride)
-    operands = _Operands(left, right, asked, *_steps_of_left(builder, kernel, step), met)
+    told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
+    operands = _operands(builder, kernel, (left, right), asked, told)._replace(met=met)
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
     if kernel.resumes:
@@ -98,13 +104,36 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     return function
 
 
-def _steps_of_left(
-    builder: ir.IRBuilder, kernel: Microkernel, step: ir.Value
-) -> tuple[list[ir.Value], ir.Value]:
-    """Return how far steps of the left are from its first, and what is asked for from each."""
+def _operands(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    places: tuple[ir.Value, ir.Value],
+    asked: tuple[ir.Value, ...],
+    told: Mapping[Told, ir.Value],
+) -> _Operands:
+    """Return where operands begin, given the distances that the kernel is told."""
+    left, right = places
+    step = told.get("left_k", index(kernel.left_k.stride))
     count = max(kernel.piece or 0, kernel.unrolled) + 1
     steps = [builder.mul(index(number), step) for number in range(count)]
-    return steps, builder.mul(index(kernel.left_ahead), step)
+    ahead = builder.mul(index(kernel.left_ahead), step)
+    right_step = told.get("right_k", index(kernel.right_k.stride))
+    if "left_row" not in told:
+        return _Operands(left, right, asked, steps, ahead, right_step)
+    # LLVM would have a register for each row, and these are more than there are.
+    row = _as_it_is(builder, told["left_row"])
+    rows = row, _as_it_is(builder, builder.add(row, row))
+    lower = tuple(
+        _as_it_is(builder, kernel.left.address(builder, left, builder.mul(row, index(first))))
+        for first in range(_ROWS_BY_POINTER, kernel.rows, _ROWS_BY_POINTER)
+    )
+    return _Operands(left, right, asked, steps, ahead, right_step, lower, rows)
+
+
+def _as_it_is(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """Return a value of which LLVM is to know nothing but that it is in a register."""
+    same = ir.FunctionType(value.type, [value.type])
+    return builder.asm(same, "", "=r,0", [value], side_effect=False)
 
 
 def _emit_resume(
@@ -294,7 +323,7 @@ def _emit_loop(
     first, stop, steps = span
     each = kernel.rows * kernel.vectors
     chains = len(start) // each
-    along = builder.mul(first, operands.steps[1]), builder.mul(first, index(kernel.right_k.stride))
+    along = builder.mul(first, operands.steps[1]), builder.mul(first, operands.right_step)
     begins = _further(builder, kernel, operands, along)
     before = builder.block
     loop = builder.append_basic_block("k")
@@ -306,7 +335,8 @@ def _emit_loop(
     builder.position_at_end(loop)
     step = builder.phi(INDEX, "step")
     left, right = builder.phi(POINTER), builder.phi(POINTER)
-    places = operands._replace(left=left, right=right)
+    lower = tuple(builder.phi(POINTER) for _ in operands.lower)
+    places = operands._replace(left=left, right=right, lower=lower)
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
@@ -318,11 +348,11 @@ def _emit_loop(
         chain = slice(number % chains * each, (number % chains + 1) * each)
         added[chain] = _emit_step(builder, kernel, places, number, added[chain])
     following = builder.add(step, index(steps), flags=("nuw", "nsw"))
-    along = operands.steps[steps], index(steps * kernel.right_k.stride)
+    along = operands.steps[steps], builder.mul(operands.right_step, index(steps))
     ends = _further(builder, kernel, places, along)
-    carried = [step, left, right, *sums]
-    given = [first, begins.left, begins.right, *start]
-    made = [following, ends.left, ends.right, *added]
+    carried = [step, left, right, *lower, *sums]
+    given = [first, begins.left, begins.right, *begins.lower, *start]
+    made = [following, ends.left, ends.right, *ends.lower, *added]
     for phi, value, next_value in zip(carried, given, made, strict=True):
         phi.add_incoming(value, before)
         phi.add_incoming(next_value, builder.block)
@@ -347,6 +377,7 @@ def _further(
     return operands._replace(
         left=kernel.left.address(builder, operands.left, along[0]),
         right=kernel.right.address(builder, operands.right, along[1]),
+        lower=tuple(kernel.left.address(builder, place, along[0]) for place in operands.lower),
     )
 
 
@@ -382,15 +413,34 @@ def _emit_step(
     emit_prefetching(builder, kernel, (left, operands.ahead), operands.right, number)
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
-        offset = number * kernel.right_k.stride + start
-        place = kernel.right.address(builder, operands.right, index(offset))
+        offset = builder.mul(operands.right_step, index(number))
+        offset = builder.add(offset, index(start))
+        place = kernel.right.address(builder, operands.right, offset)
         count = min(kernel.lanes, kernel.columns - start)
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
     added = []
     for i in range(kernel.rows):
-        place = kernel.left.address(builder, left, index(i * kernel.left_row))
+        place = _row_of_left(builder, kernel, operands, left, (i, number))
         item = splat(builder, kernel.left.load(builder, place, 1, 1), kernel.lanes)
         for j, values in enumerate(row):
             total = sums[i * kernel.vectors + j]
             added.append(multiply_add(builder, dtype, item, values, total))
     return added
+
+
+def _row_of_left(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    operands: _Operands,
+    left: ir.Value,
+    at: tuple[int, int],
+) -> ir.Value:
+    """Return where the left has row and step `at`, the first row of which is at `left`."""
+    row, number = at
+    if not operands.rows:
+        return kernel.left.address(builder, left, index(row * kernel.left_row))
+    first, within = divmod(row, _ROWS_BY_POINTER)
+    begin = (operands.left, *operands.lower)[first]
+    if within:
+        begin = kernel.left.address(builder, begin, operands.rows[within - 1])
+    return kernel.left.address(builder, begin, operands.steps[number])

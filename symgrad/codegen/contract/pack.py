@@ -35,6 +35,8 @@ class PanelPacker:
     Elements lie `across` apart across the panel and `along` apart along k. No block of k has
     less than `fewest` steps; it is below `lanes` only if k is. Packed lines are `line` apart.
     What the processor does not fetch ahead is asked for `ahead` steps before, if not 0. One that
+    `is_told_apart` has how far lines are apart as an argument, and 0 here: along k if it copies
+    them, else across. One that
     `sees_zeros` adds 0 times all it packs to a vector: nan, if not all is finite.
     """
 
@@ -50,26 +52,36 @@ class PanelPacker:
     ahead: int = 0
     sees_zeros: bool = False
 
+    @property
+    def is_told_apart(self) -> bool:
+        return self.how in ("copy", "transpose")
+
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """Where a panel is packed, and the places where 0 times its elements is added up, if it is."""
+    """Where a panel is packed, and the places where 0 times its elements is added up, if it is.
+
+    Lines of the operand are `apart`.
+    """
 
     packed: ir.Value
+    apart: ir.Value
     zeros: tuple[ir.Value, ...] = ()
 
 
 def emit_packer(module: ir.Module, packer: PanelPacker) -> ir.LLVMFunction:
     """Emit the function `(source, packed, k)` that packs `k` steps of a panel.
 
-    One that `sees_zeros` takes the place of that vector as well.
+    One that `sees_zeros` takes the place of that vector as well, and one that `is_told_apart` that.
     """
     kinds = [POINTER, POINTER, INDEX, *[POINTER] * packer.sees_zeros]
+    kinds += [INDEX] * packer.is_told_apart
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.pack")
     source, packed, k, *seen = function.args
+    apart = seen.pop() if packer.is_told_apart else index(packer.along)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    panel = _Panel(packed, _begin_chains(builder, packer))
+    panel = _Panel(packed, apart, _begin_chains(builder, packer))
     match packer.how:
         case "lines":
             _emit_lines(builder, packer, source, panel, k)
@@ -107,9 +119,10 @@ def _emit_steps(
 ) -> None:
     """Pack one step of k after the other, a vector at a time."""
     with counted_loop(builder, index(0), k) as step:
-        base = packer.elements.address(builder, source, builder.mul(step, index(packer.along)))
+        base = packer.elements.address(builder, source, builder.mul(step, panel.apart))
         if packer.ahead and packer.across == 1:
-            later = packer.elements.address(builder, base, index(packer.ahead * packer.along))
+            further = builder.mul(panel.apart, index(packer.ahead))
+            later = packer.elements.address(builder, base, further)
             packer.elements.prefetch(builder, later, packer.count)
         for start in range(0, packer.count, packer.lanes):
             count = min(packer.lanes, packer.count - start)
@@ -175,11 +188,11 @@ def _emit_square(
 ) -> None:
     """Transpose one square: its place and its size, along k and across the panel."""
     (step, steps), (start, count) = along, across
-    corner = packer.elements.address(builder, base, builder.mul(start, index(packer.across)))
+    corner = packer.elements.address(builder, base, builder.mul(start, panel.apart))
     nothing: ir.Value = ir.Constant(_vector(packer), None)
     lines = [nothing] * packer.lanes
     for row in range(count):
-        place = packer.elements.address(builder, corner, index(row * packer.across))
+        place = packer.elements.address(builder, corner, builder.mul(panel.apart, index(row)))
         lines[row] = packer.elements.load(builder, place, steps, packer.lanes)
     sector = 16 // packer.elements.compute.itemsize
     turned = transpose(builder, lines, sector, packer.elements.target)

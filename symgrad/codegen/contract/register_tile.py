@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
@@ -11,13 +13,17 @@ from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
 
+# A distance that a microkernel is told: of steps of k or of rows of the left, or of rows of the right.
+Told = Literal["left_k", "left_row", "right_k"]
+
+
 @dataclass(frozen=True, slots=True)
 class Microkernel:
     """What one microkernel does: `rows` by `columns` sums, in whole vectors of `lanes`.
 
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
-    columns side by side. If it `is_told_step`, `left_k` is an argument, and 0 here: lefts of any
-    width, transposed, have one kernel then. Rows of the tile are `tile_row` apart; it lies aside
+    columns side by side. Of these distances the kernel is told those that `told` names, and they are
+    0 here: operands of any width have one kernel then. Rows of the tile are `tile_row` apart; it lies aside
     (`is_aside`), for an epilogue, or is a part of the result, and goes past the caches if it
     `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that says whether it
     goes on with the sums in the tile. Each sum is the total of `chains` that are added up in turns,
@@ -51,7 +57,7 @@ class Microkernel:
     chains: int
     unrolled: int
     is_even: bool
-    is_told_step: bool = False
+    told: tuple[Told, ...] = ()
     piece: int | None = None
     left_ahead: int = 0
     right_ahead: int = 0

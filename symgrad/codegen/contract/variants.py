@@ -6,6 +6,7 @@ microkernels and two packers for each operand. The calls choose among them by fl
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,11 +23,13 @@ from symgrad.codegen.contract.pack import PanelPacker
 from symgrad.codegen.contract.pair_kernel import PairKernel
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
 from symgrad.codegen.contract.plan import ContractPlan, Packing
-from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.register_tile import Microkernel, Told
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     LEAST_UNROLLED,
+    MAX_TOLD_ROWS,
+    MIN_TOLD_ROWS,
     SHORT_LOOP,
     SPARE_REGISTERS,
     UNROLLED_CYCLES,
@@ -39,20 +42,21 @@ from symgrad.records import dataclass, replace
 class Variants:
     """The functions of a plan: packers and kernels by height, then by width.
 
-    Where there are two heights or widths, the full one comes first. Kernels are told the
-    `left_step`, if there is any.
+    Where there are two heights or widths, the full one comes first. Kernels are told the distances
+    `told`, packers how far lines of the left and of the right are apart, if they are told that.
     """
 
     kernels: tuple[tuple[ir.Value, ...], ...]
     left_packers: tuple[ir.Value, ...]
     right_packers: tuple[ir.Value, ...]
-    left_step: ir.Value | None = None
+    told: tuple[ir.Value, ...] = ()
+    left_apart: tuple[ir.Value, ...] = ()
+    right_apart: tuple[ir.Value, ...] = ()
 
     def lifted(self, lift: Lift) -> Variants:
         """Return these with microkernels that calls pass, if there is a function to `lift` them."""
-        step = None if self.left_step is None else lift(self.left_step)
         kernels = tuple(tuple(map(lift, row)) for row in self.kernels)
-        return replace(self, kernels=kernels, left_step=step)
+        return replace(self, kernels=kernels, told=tuple(map(lift, self.told)))
 
     def call_kernel(
         self,
@@ -93,12 +97,7 @@ def call_one(
 def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Variants:
     """Emit the functions `plan` needs."""
     stored = Elements(plan.dtype, plan.compute, target)
-    heights = [plan.tile_rows]
-    if plan.tall_tiles < plan.tiles_of_run:
-        heights.append(plan.tile_rows - 1)
-    widths = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
-    if plan.edge_columns:
-        widths.append(plan.edge_columns)
+    heights, widths = _heights(plan), _widths(plan)
     kernels = tuple(
         tuple(_emit_kernel(module, plan, stored, h, w) for w in widths) for h in heights
     )
@@ -136,8 +135,27 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         kernels,
         _packing(module, plan.pack_left, left_packers),
         _packing(module, plan.pack_right, right_packers),
-        index(plan.left.column_stride) if _is_told_step(plan) else None,
+        tuple(index(_distance(plan, told)) for told in _told(plan, stored)),
+        _apart(plan.pack_left, left),
+        _apart(plan.pack_right, right),
     )
+
+
+def _apart(how: Packing, panel: Operand) -> tuple[ir.Value, ...]:
+    """Return how far the lines are apart that a packer copies or transposes."""
+    if how == "copy":
+        return (index(panel.row_stride),)
+    return (index(panel.column_stride),) if how == "transpose" else ()
+
+
+def _heights(plan: ContractPlan) -> list[int]:
+    is_mixed = plan.tall_tiles < plan.tiles_of_run
+    return [plan.tile_rows, plan.tile_rows - 1] if is_mixed else [plan.tile_rows]
+
+
+def _widths(plan: ContractPlan) -> list[int]:
+    whole = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
+    return [*whole, plan.edge_columns] if plan.edge_columns else whole
 
 
 def _packing(
@@ -174,14 +192,12 @@ def _microkernel(
     if plan.pack_right != "none":
         right_k, columns = _along_k(plan, whole), whole
     ahead = _steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
-    is_told_step = _is_told_step(plan)
-    if is_told_step:
-        left_k = replace(left_k, stride=0)
-    sums = rows * whole // plan.lanes
-    chains = _chains(sums, plan.k_run, left.target)
-    unrolled = chains
-    if chains == 1:
-        unrolled = _unrolled(plan, sums + whole // plan.lanes, left.target)
+    right_ahead = _steps_ahead(plan, right_k.stride, right)
+    told = _told(plan, left)
+    left_row = 0 if "left_row" in told else left_row
+    left_k = replace(left_k, stride=0) if "left_k" in told else left_k
+    right_k = replace(right_k, stride=0) if "right_k" in told else right_k
+    chains, unrolled = _turns(plan, left.target, rows, columns)
     return Microkernel(
         rows=rows,
         columns=columns,
@@ -200,10 +216,10 @@ def _microkernel(
         chains=chains,
         unrolled=unrolled,
         is_even=_is_even(plan, unrolled),
-        is_told_step=is_told_step,
+        told=told,
         piece=plan.walked_piece if plan.walks_pieces else None,
         left_ahead=ahead,
-        right_ahead=_steps_ahead(plan, right_k.stride, right),
+        right_ahead=right_ahead,
         asks_for_next=plan.asks_for_next,
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
@@ -213,15 +229,39 @@ def _microkernel(
     )
 
 
-def _is_told_step(plan: ContractPlan) -> bool:
-    """Return whether microkernels are told how far steps of k of the left are apart.
+def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
+    """Return which distances between elements of operands microkernels are told.
 
-    So it is where rows lie side by side. Where they do not, to find each takes an instruction and a
-    register more: products of 9 rows by 48 columns took 2 to 9 % longer.
+    So it is where finding what they read takes no instruction more and there are registers: steps
+    of a left whose rows lie side by side, else its rows if they are few, and rows of a right that
+    are read one in an iteration.
     """
-    if plan.method != "tile" or plan.pack_left != "none" or plan.has_pieces:
-        return False
-    return plan.left.row_stride == 1
+    if plan.method != "tile" or plan.has_pieces:
+        return ()
+    told: list[Told] = []
+    asks = plan.asks_for_next or plan.next_steps is not None or plan.goes_on is not None
+    is_plain = plan.pack_left == "none" and not asks and not plan.left.row_digits
+    if plan.pack_left == "none" and plan.left.row_stride == 1:
+        told.append("left_k")
+    elif is_plain and MIN_TOLD_ROWS <= plan.tile_rows <= MAX_TOLD_ROWS:
+        told.append("left_row")
+    sizes = itertools.product(_heights(plan), _widths(plan))
+    is_one = all(_turns(plan, stored.target, *size) == (1, 1) for size in sizes)
+    is_near = not _steps_ahead(plan, plan.right.row_stride, stored)
+    is_plain = plan.pack_right == "none" and not asks and not plan.right.row_digits
+    if is_plain and is_one and is_near:
+        told.append("right_k")
+    return tuple(told)
+
+
+def _distance(plan: ContractPlan, told: Told) -> int:
+    match told:
+        case "left_k":
+            return plan.left.column_stride
+        case "left_row":
+            return plan.left.row_stride
+        case "right_k":
+            return plan.right.row_stride
 
 
 def _along_k(plan: ContractPlan, stride: int, digits: tuple[Digit, ...] = ()) -> CountedAxis:
@@ -243,6 +283,14 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
     is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
     steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
     return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
+
+
+def _turns(plan: ContractPlan, target: Target, rows: int, columns: int) -> tuple[int, int]:
+    """Return how many chains each sum of a tile is, and how many steps an iteration takes."""
+    whole = plan.whole_vectors(columns)
+    sums = rows * whole // plan.lanes
+    chains = _chains(sums, plan.k_run, target)
+    return chains, chains if chains > 1 else _unrolled(plan, sums + whole // plan.lanes, target)
 
 
 def _chains(sums: int, k: int, target: Target) -> int:
@@ -348,8 +396,8 @@ def _packer(
         how=how,
         count=count,
         padded=padded,
-        across=panel.column_stride,
-        along=panel.row_stride,
+        across=panel.column_stride if how != "transpose" else 0,
+        along=panel.row_stride if how != "copy" else 0,
         lanes=plan.lanes,
         fewest=min(fewest, plan.lanes),
         line=plan.block_k if how == "lines" else 0,
