@@ -336,8 +336,12 @@ def _emit_loop(
     step = builder.phi(INDEX, "step")
     left, right = builder.phi(POINTER), builder.phi(POINTER)
     lower = tuple(builder.phi(POINTER) for _ in operands.lower)
-    places = operands._replace(left=left, right=right, lower=lower)
     sums = [builder.phi(kernel.vector_type) for _ in start]
+    places = operands._replace(
+        left=_as_it_is(builder, left),
+        right=_as_it_is(builder, right),
+        lower=tuple(_as_it_is(builder, place) for place in lower),
+    )
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
     if operands.met is not None:
