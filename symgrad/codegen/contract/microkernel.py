@@ -30,7 +30,7 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel, Told
-from symgrad.codegen.contract.stored_tile import emit_tile, place_in_tile
+from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, place_in_tile
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
 
@@ -80,7 +80,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     kinds += [INDEX, INDEX] * len(kernel.inner)
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
-    left, right, tile, k, resume, *rest = function.args
+    left, right, place, k, resume, *rest = function.args
     within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
     met = None
     if kernel.steps_a_row:
@@ -90,6 +90,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
     operands = _operands(builder, kernel, (left, right), asked, told)._replace(met=met)
+    tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
     if kernel.resumes:
@@ -139,7 +140,7 @@ def _as_it_is(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 def _emit_resume(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    tile: ir.Value,
+    tile: StoredTile,
     resume: ir.Value,
     zeros: Sequence[ir.Value],
 ) -> list[ir.Value]:

@@ -13,8 +13,9 @@ from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
 
-# A distance that a microkernel is told: of steps of k or of rows of the left, or of rows of the right.
-Told = Literal["left_k", "left_row", "right_k"]
+# A distance that a microkernel is told: of steps of k or of rows of the left, of rows of the right,
+# or of rows of the tile.
+Told = Literal["left_k", "left_row", "right_k", "tile_row"]
 
 
 @dataclass(frozen=True, slots=True)

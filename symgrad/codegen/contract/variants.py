@@ -208,7 +208,7 @@ def _microkernel(
         right=right,
         right_k=right_k,
         tile_columns=plan.tile_columns,
-        tile_row=plan.tile_row,
+        tile_row=0 if "tile_row" in told else plan.tile_row,
         is_aside=plan.result_row == 0,
         is_streamed=plan.is_streamed,
         resumes=plan.k_blocks > 1,
@@ -251,6 +251,8 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     is_plain = plan.pack_right == "none" and not asks and not plan.right.row_digits
     if is_plain and is_one and is_near:
         told.append("right_k")
+    if plan.result_row:
+        told.append("tile_row")
     return tuple(told)
 
 
@@ -262,6 +264,8 @@ def _distance(plan: ContractPlan, told: Told) -> int:
             return plan.left.row_stride
         case "right_k":
             return plan.right.row_stride
+        case "tile_row":
+            return plan.tile_row
 
 
 def _along_k(plan: ContractPlan, stride: int, digits: tuple[Digit, ...] = ()) -> CountedAxis:
