@@ -1,7 +1,8 @@
 """Time to the first step: building, compiling and running a step once, each in a new process.
 
-    cold    nothing is in the cache of objects
-    warm    a process before has compiled the same
+    cold         nothing is in the cache of objects
+    precompiled  nothing is but what `python -m symgrad cache precompile` makes, once for a machine
+    warm         a process before has compiled the same
 
 Importing and making arrays is not counted. What each stage takes of it is noted by wrapping the
 functions that are stages, so what calls Python between them is the rest. JAX, where it is
@@ -18,6 +19,7 @@ import importlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,11 +79,20 @@ Found = dict[str, float]
 
 def measure(quick: bool = False, only: Sequence[str] = CASES) -> Report:
     """Return a row for each case, library and state of the cache."""
+    if quick:
+        return _measured(quick, QUICK, None)
+    with tempfile.TemporaryDirectory() as ahead:
+        _precompile(ahead)
+        return _measured(quick, only, ahead)
+
+
+def _measured(quick: bool, only: Sequence[str], ahead: str | None) -> Report:
     report = Report("first step", ("case", "library", "cache", "ms", *STAGES, REST))
     runs = 1 if quick else 3
-    for case in QUICK if quick else only:
-        cold, warm, edited = _ours(case, runs, quick)
-        for state, found in {"cold": cold, "warm": warm, "edited": edited}.items():
+    for case in only:
+        states = _ours(case, runs, ahead, quick)
+        cold, edited = states["cold"], states["edited"]
+        for state, found in states.items():
             if found:
                 _add_row(report, case, "symgrad", state, found)
             limit = MAX_SECONDS.get((case, state))
@@ -94,8 +105,9 @@ def measure(quick: bool = False, only: Sequence[str] = CASES) -> Report:
         if peer:
             is_ended = peer["all"] >= MAX_SECONDS_OF_JAX
             _add_row(report, case, "JAX, more than" if is_ended else "JAX", "none", peer)
-            ratio = cold["all"] / peer["all"]
-            report.bars.append(Bar(f"times of JAX, {case}", ratio, MAX_OF_JAX))
+            for state in ("cold", "precompiled"):
+                ratio = states[state]["all"] / peer["all"]
+                report.bars.append(Bar(f"times of JAX, {case}, {state}", ratio, MAX_OF_JAX))
     if not quick:
         least = min(seconds_to_import() for _ in range(5))
         report.bars.append(Bar("seconds to import", least, MAX_IMPORT))
@@ -108,9 +120,16 @@ def _add_row(report: Report, case: str, library: str, state: str, found: Found) 
     report.rows.append((case, library, state, *shown))
 
 
-def _ours(case: str, runs: int, quick: bool) -> tuple[Found, Found, Found]:
-    """Return the times with nothing in the cache, with all, and after the model was edited."""
-    cold, warm, edited = [], [], []
+def _precompile(folder: str) -> None:
+    """Fill a cache with what is compiled before any program."""
+    command = [sys.executable, "-m", "symgrad", "cache", "precompile"]
+    chosen = {"SYMGRAD_CACHE": "1", "SYMGRAD_CACHE_DIR": folder}
+    subprocess.run(command, capture_output=True, check=True, env=_environment() | chosen)
+
+
+def _ours(case: str, runs: int, ahead: str | None, quick: bool) -> dict[str, Found]:
+    """Return the times in each state of the cache; `ahead` is one that was filled beforehand."""
+    cold, precompiled, warm, edited = [], [], [], []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as folder:
             if case in EDITED:
@@ -119,7 +138,12 @@ def _ours(case: str, runs: int, quick: bool) -> tuple[Found, Found, Found]:
         with tempfile.TemporaryDirectory() as folder:
             cold.append(_in_process(case, "symgrad", folder, quick))
             warm.append(_in_process(case, "symgrad", folder, quick))
-    return _least(cold), _least(warm), _least(edited)
+        if ahead is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                shutil.copytree(ahead, folder, dirs_exist_ok=True)
+                precompiled.append(_in_process(case, "symgrad", folder, quick))
+    found = {"cold": cold, "precompiled": precompiled, "warm": warm, "edited": edited}
+    return {state: _least(runs) for state, runs in found.items()}
 
 
 def _of_jax(case: str, runs: int) -> Found:

@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     lint.add_argument("program", metavar="PROGRAM")
     ops = _add(commands, "ops", "list the ops, or those that a text is in")
     ops.add_argument("text", nargs="?", metavar="TEXT")
-    cache = _add(commands, "cache", "show or empty the files that keep machine code")
+    cache = _add(commands, "cache", "show, fill or empty the files that keep machine code")
     cache.add_argument(
         "action", nargs="?", choices=ACTIONS, default=ACTIONS[0], help="(default: show)"
     )

@@ -29,6 +29,7 @@ class Settings:
     `cache`: keep machine code in files, for other processes and later ones.
     `cache_dir`: the folder for these, which is made; "" for where the platform keeps caches.
     `cache_megabytes`: how much may be in it; what was not used for longest goes.
+    `precompiled`: use leaf functions that were compiled before any program.
     `warn_float64`: warn where a float64 array meets a float32 graph, or a float32 input of a step.
     `internal_frames`: show the frames inside symgrad in the traceback of an uncaught error.
     """
@@ -37,6 +38,7 @@ class Settings:
     cache: bool = True
     cache_dir: str = ""
     cache_megabytes: int = 512
+    precompiled: bool = True
     warn_float64: bool = True
     internal_frames: bool = False
 
@@ -90,6 +92,7 @@ class _Changes(TypedDict, total=False):
     cache: bool
     cache_dir: str
     cache_megabytes: int
+    precompiled: bool
     warn_float64: bool
     internal_frames: bool
 

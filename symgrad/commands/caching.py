@@ -1,13 +1,17 @@
-"""Subcommands about the object cache: where it is, what is in it, and emptying it."""
+"""Subcommands about the object cache: where it is, what is in it, filling and emptying it."""
 
 from __future__ import annotations
 
+import itertools
+
 from tabulate import tabulate
 
-from symgrad.codegen.native.object_store import ObjectStore, object_store
+from symgrad.codegen.native.object_store import ObjectStore, object_store, precompiled_store
 from symgrad.config import settings
+from symgrad.runtime.precompile import precompile
 
-ACTIONS = ("show", "path", "clear")
+ACTIONS = ("show", "path", "clear", "precompile")
+_WITHOUT = "nothing is precompiled: the setting precompiled says so\n"
 _OFF = "the cache is off: the setting cache says so, or this user has no folder for caches\n"
 
 
@@ -19,14 +23,32 @@ def cache_text(action: str) -> str:
     if action == "path":
         return f"{store.folder}\n"
     if action == "clear":
-        files, size = store.clear()
-        return f"removed {files} files of {_megabytes(size)} from {store.folder}\n"
+        return "".join(map(_clear, _stores(store)))
+    if action == "precompile":
+        return _precompile()
     return _show(store)
+
+
+def _stores(store: ObjectStore) -> list[ObjectStore]:
+    precompiled = precompiled_store()
+    return [store] if precompiled is None else [store, precompiled]
+
+
+def _clear(store: ObjectStore) -> str:
+    files, size = store.clear()
+    return f"removed {files} files of {_megabytes(size)} from {store.folder}\n"
+
+
+def _precompile() -> str:
+    store = precompiled_store()
+    if store is None:
+        return _WITHOUT
+    return f"compiled {precompile()} functions of products into {store.folder}\n"
 
 
 def _show(store: ObjectStore) -> str:
     sizes: dict[str, list[int]] = {}
-    for path, state in store.entries():
+    for path, state in itertools.chain(*(some.entries() for some in _stores(store))):
         sizes.setdefault(path.suffix[1:] or "unfinished", []).append(state.st_size)
     total = sum(map(sum, sizes.values()))
     rows = [

@@ -115,9 +115,10 @@ def _link(
     made_for = name.target, name.opt_level
     called = {symbol for image in images for symbol in leaf_symbols(image)}
     leaves = {symbol: _leaves.get((symbol, *made_for)) for symbol in called}
-    for image in find(sorted(symbol for symbol, code in leaves.items() if code is None)):
-        defined = leaf_symbols(image)
-        code = load_objects([image], {symbol: symbol for symbol in defined})
+    found = find(sorted(symbol for symbol, code in leaves.items() if code is None))
+    if found:
+        defined = {symbol: symbol for image in found for symbol in leaf_symbols(image)}
+        code = load_objects(found, defined)
         for symbol in defined:
             leaves[symbol] = _leaves[symbol, *made_for] = code
     return _load(images, name, {s: code for s, code in leaves.items() if code is not None})

@@ -34,6 +34,7 @@ _DAY = 86400.0
 _MUCH = 64  # a part of the limit
 _BLOCK = 4096  # bytes that a file takes at least
 _MAX_SHARE = 0.25  # of the limit that one entry may take
+_PRECOMPILED_LIMIT = 64 << 20  # bytes: several versions, each of some thousand small files
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,23 @@ def object_store() -> ObjectStore | None:
     return _store(chosen.cache_dir, chosen.cache_megabytes) if chosen.cache else None
 
 
+def precompiled_store() -> ObjectStore | None:
+    """Return the store of what was compiled before any program, None where there is no cache.
+
+    It is beside the other and has a limit of its own: programs do not push its entries out.
+    """
+    chosen = settings()
+    is_used = chosen.cache and chosen.precompiled
+    return _precompiled(chosen.cache_dir) if is_used else None
+
+
 @lru_cache(maxsize=8)
 def _store(chosen: str, megabytes: int) -> ObjectStore | None:
     folder = cache_folder(os.environ, chosen, sys.platform)
     return None if folder is None else ObjectStore(folder, megabytes << 20)
+
+
+@lru_cache(maxsize=8)
+def _precompiled(chosen: str) -> ObjectStore | None:
+    folder = cache_folder(os.environ, chosen, sys.platform)
+    return None if folder is None else ObjectStore(folder.parent / "precompiled", _PRECOMPILED_LIMIT)

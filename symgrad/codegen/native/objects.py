@@ -3,6 +3,7 @@
     entry of a program  ---> the objects that it was linked from
     kernel, or leaf     ---> the object that defines it
     some leaves         ---> the objects that define them
+    precompiled leaf    ---> the object that defines it alone
     text of a module    ---> object file
 
 The last is the cache proper: an object is kept under the very text that LLVM was given, and what
@@ -11,7 +12,9 @@ changes the key. The first two lines only say where to look: a kernel has a name
 (`codegen/llvm/linkable.py`), so the kernels that a program shares with one before it, such as all
 but those of the layer that was edited, are not compiled again. Nor are leaf functions, such as the
 tiles of products, which are in objects of their own: one for all that a program is the first to
-need.
+need. Those that many programs need may be there before any of them was compiled: in a store of
+their own (`runtime/precompile.py`), where each has an object. They are found by the same digests,
+so it makes no difference to what a program computes whether they are.
 """
 
 from __future__ import annotations
@@ -34,7 +37,13 @@ from symgrad.codegen.native.jit import (
     optimize,
     optimize_leaves,
 )
-from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
+from symgrad.codegen.native.object_store import (
+    EntryKey,
+    ObjectStore,
+    digest_of,
+    precompiled_store,
+    object_store,
+)
 from symgrad.codegen.target import Target, llvm_version
 
 
@@ -111,10 +120,11 @@ def _pipeline() -> str:
 
 
 class ObjectsOfKernels:
-    """The objects of programs for a machine, in a store."""
+    """The objects of programs for a machine, in a store, and what was precompiled."""
 
     def __init__(self, store: ObjectStore, target: Target, opt_level: int) -> None:
         self._store = store
+        self._precompiled = precompiled_store()
         self._target = target
         self._opt_level = opt_level
         self._made_for = made_for(target, opt_level)
@@ -156,15 +166,39 @@ class ObjectsOfKernels:
             return [*images.values()]
         places = {symbol: self._listed(self._key("leaf", symbol)) for symbol in wanted}
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
-        missing = [s for s, found in places.items() if not found or found[0] not in images]
+        lacking = [s for s, found in places.items() if not found or found[0] not in images]
+        there = self._found_precompiled(lacking)
+        images |= there
+        missing = [symbol for symbol in lacking if symbol not in there]
         if missing:
             assert module is not None, f"{missing} are in no object"
             unknown = set(missing).difference(module.leaves)
             assert not unknown, f"{unknown} are in no object, and of no kernel"
             made, image = self._made_leaves(module, missing)
             images[made] = image
-        self._list(together, list(images))
+        if not there:
+            self._list(together, list(images))
         return [*images.values()]
+
+    def _found_precompiled(self, leaves: Iterable[str]) -> dict[str, bytes]:
+        """Return the objects of leaf functions that were precompiled."""
+        if self._precompiled is None:
+            return {}
+        found = {symbol: self._precompiled.read(self._key("precompiled", symbol)) for symbol in leaves}
+        return {symbol: image for symbol, image in found.items() if image is not None}
+
+    def precompile(self, module: LinkableModule) -> int:
+        """Compile each leaf function of a module that was not precompiled; return how many."""
+        assert self._precompiled is not None, "there is no cache"
+        made = 0
+        for symbol in module.leaves:
+            key = self._key("precompiled", symbol)
+            if self._precompiled.read(key) is None:
+                text = module.text_of_leaves([symbol])
+                image = compile_leaves(text, self._target, self._opt_level)
+                self._precompiled.write(key, image)
+                made += 1
+        return made
 
     def made_anew(self, module: LinkableModule) -> list[bytes]:
         """Compile all of `module` as if nothing were in the store; return what `images` does."""

@@ -1,0 +1,88 @@
+"""Precompilation: leaf functions of common products, in the cache before a program needs them.
+
+    product of each of some sizes and forms, with what often follows it
+        ---> its microkernels and packers  ---> an object for each, which any program finds
+
+Of a small training step half of LLVM's time goes into these functions. What they do depends on the
+shapes of tiles and no more on the sizes of a product than in how many elements the last tile of a
+row has, so a finite set serves most products of the sizes that layers have. They are found by their
+text (`codegen/native/objects.py`): a program has the same machine code with them and without, and
+a set that another version has made is as good as none.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from symgrad.codegen.native.object_store import object_store, precompiled_store
+from symgrad.codegen.native.objects import ObjectsOfKernels
+from symgrad.codegen.target import Target, target_named
+from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
+from symgrad.graph.leaf import placeholder
+from symgrad.graph.graph import Graph
+from symgrad.graph.node import Tensor
+from symgrad.graph.ops.transcendental import tanh
+from symgrad.records import dataclass
+
+_LEVEL = 3  # of optimization: the default of `compile`
+# Sizes of layers: examples of a batch, features that are summed over, and features that come out.
+# Of these the remainders count that tiles leave, so small ones come in steps of half a register.
+_BATCHES = (16, 32, 64, 128, 256, 512)
+_SUMMED = (32, 128, 512)
+_FEATURES = (*range(8, 136, 8), 160, 192, 224, 256, 384, 512, 768, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A product of `m` by `k` and `k` by `n` elements, of which either may be transposed.
+
+    What follows is nothing, a bias and an activation, or an update of a weight.
+    """
+
+    sizes: tuple[int, int, int]
+    is_transposed: tuple[bool, bool]
+    follows: str
+
+    def graph(self) -> Graph:
+        m, k, n = self.sizes
+        left, right = self.is_transposed
+        a = placeholder((k, m) if left else (m, k))
+        b = placeholder((n, k) if right else (k, n))
+        product = (a.T if left else a) @ (b.T if right else b)
+        match self.follows:
+            case "activation":
+                bias = placeholder((n,))
+                return Graph([tanh(product + bias)], [a, b, bias])
+            case "update":
+                weight = placeholder((m, n))
+                return Graph([weight - 0.1 * product], [a, b, weight])
+        return Graph([product], [a, b])
+
+
+def samples() -> Iterator[Sample]:
+    """Yield the products whose leaf functions are compiled."""
+    forms = ((False, False), (True, False), (False, True))
+    follows = ("nothing", "activation", "update")
+    sizes = itertools.product(_BATCHES, _SUMMED, _FEATURES)
+    return itertools.starmap(Sample, itertools.product(sizes, forms, follows))
+
+
+def precompile(some: Iterator[Sample] | None = None, target: Target | None = None) -> int:
+    """Compile the leaf functions of some samples, of all if none are given; return how many.
+
+    Those that are there already are not compiled again.
+    """
+    store = object_store()
+    if store is None or precompiled_store() is None:
+        return 0
+    target = target or target_named("native")
+    options = CompileOptions(target, _LEVEL, fast_math=False, cache=False)
+    objects = ObjectsOfKernels(store, target, _LEVEL)
+    made, seen = 0, set[str]()
+    for sample in some or samples():
+        module = emit_linkable(lower_graph(sample.graph(), options).program, target)
+        if not seen.issuperset(module.leaves):
+            made += objects.precompile(module)
+            seen.update(module.leaves)
+    return made
