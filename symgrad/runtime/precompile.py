@@ -13,7 +13,7 @@ a set that another version has made is as good as none.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from symgrad.codegen.native.object_store import object_store, precompiled_store
 from symgrad.codegen.native.objects import ObjectsOfKernels
@@ -27,10 +27,11 @@ from symgrad.records import dataclass
 
 _LEVEL = 3  # of optimization: the default of `compile`
 # Sizes of layers: examples of a batch, features that are summed over, and features that come out.
-# Of these the remainders count that tiles leave, so small ones come in steps of half a register.
+# Of these the remainders count that tiles leave, so small ones come in steps of half a register;
+# 10, 100 and 1,000 are classes.
 _BATCHES = (16, 32, 64, 128, 256, 512)
-_SUMMED = (32, 128, 512)
-_FEATURES = (*range(8, 136, 8), 160, 192, 224, 256, 384, 512, 768, 1024)
+_SUMMED = (10, 32, 128, 512)
+_FEATURES = (*range(8, 136, 8), 10, 100, 160, 192, 224, 256, 384, 512, 768, 1000, 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def samples() -> Iterator[Sample]:
     return itertools.starmap(Sample, itertools.product(sizes, forms, follows))
 
 
-def precompile(some: Iterator[Sample] | None = None, target: Target | None = None) -> int:
+def precompile(some: Iterable[Sample] | None = None, target: Target | None = None) -> int:
     """Compile the leaf functions of some samples, of all if none are given; return how many.
 
     Those that are there already are not compiled again.

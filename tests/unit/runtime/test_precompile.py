@@ -1,0 +1,186 @@
+"""Leaf functions that were compiled before any program: found, right or made anew, never needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.__main__ import main
+from symgrad.codegen.native import machine_code as code_module
+from symgrad.codegen.native import objects
+from symgrad.codegen.native.object_store import ObjectStore, precompiled_store
+from symgrad.codegen.target import Target, target_named
+from symgrad.commands import caching
+from symgrad.config import override
+from symgrad.runtime.precompile import Sample, precompile, samples
+
+SAMPLE = Sample((32, 64, 48), (False, False), "activation")
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """Make a cache of this test alone."""
+    for name in ("_loaded", "_leaves"):
+        monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
+    with override(cache=True, cache_dir=str(tmp_path)):
+        found = precompiled_store()
+        assert found is not None
+        yield found
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note the texts of tiles and packers that LLVM is given."""
+    texts: list[str] = []
+    compile_leaves = objects.compile_leaves
+
+    def note(text: str, target: Target, opt_level: int) -> bytes:
+        texts.extend([text] if '@"leaf.' in text else [])
+        return compile_leaves(text, target, opt_level)
+
+    monkeypatch.setattr(objects, "compile_leaves", note)
+    return texts
+
+
+def forget() -> None:
+    code_module._loaded.clear()
+    code_module._leaves.clear()
+
+
+def layer(width: int = 192, classes: int = 48) -> np.ndarray:
+    """Return what a layer of a width computes that no sample has."""
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(s).astype(np.float32) for s in ((32, width), (width, classes)))
+    a, b = sg.placeholder(x.shape), sg.placeholder(w.shape)
+    step = sg.compile([a, b], sg.tanh(a @ b + 1.0))
+    found: np.ndarray = step(x, w)
+    assert np.allclose(found, np.tanh(x @ w + 1), rtol=1e-4, atol=1e-4)
+    return found
+
+
+def wide_samples() -> list[Sample]:
+    return [Sample((32, k, 48), (False, False), "activation") for k in (64, 128)]
+
+
+def test_a_layer_of_another_width_finds_what_was_precompiled(store, compiled):
+    alone = layer()
+    assert len(compiled) == 1
+    forget()
+    objects.object_store().clear()
+    assert precompile(wide_samples()) > 0
+    compiled.clear()
+    assert np.array_equal(layer(), alone)
+    assert compiled == []
+    forget()
+    objects.object_store().clear()
+    with override(precompiled=False):
+        assert np.array_equal(layer(), alone)
+    assert len(compiled) == 1
+
+
+def test_what_is_there_is_not_compiled_again(store, compiled):
+    first = precompile([SAMPLE])
+    assert first == len(compiled) > 0
+    assert precompile([SAMPLE]) == 0
+    assert len(compiled) == first
+
+
+def test_precompiled_code_is_that_of_the_program(store, monkeypatch):
+    made: list[bytes] = []
+    monkeypatch.setattr(ObjectStore, "write", lambda self, key, image: made.append(image))
+    precompile([SAMPLE])
+    again = made.copy()
+    made.clear()
+    precompile([SAMPLE])
+    assert made == again
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "readable by others"])
+def test_damaged_entries_are_as_good_as_none(store, compiled, damage):
+    alone = layer()
+    forget()
+    objects.object_store().clear()
+    precompile(wide_samples())
+    for path, _ in store.entries():
+        content = path.read_bytes()
+        if damage == "readable by others":
+            path.chmod(0o644)
+        elif damage == "flipped":
+            path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+        else:
+            path.write_bytes(content[: len(content) // 2] if damage == "cut" else b"")
+    compiled.clear()
+    assert np.array_equal(layer(), alone)
+    assert len(compiled) == 1
+
+
+def test_functions_for_another_cpu_are_not_found(store, compiled):
+    precompile(wide_samples(), target_named("x86-64-v2"))
+    compiled.clear()
+    layer()
+    assert len(compiled) == 1
+
+
+def test_programs_do_not_push_out_what_was_precompiled(store):
+    precompile([SAMPLE])
+    there = sorted(path for path, _ in store.entries())
+    with override(cache_megabytes=0):
+        layer()
+        layer(200)
+    assert sorted(path for path, _ in store.entries()) == there
+
+
+def test_samples_are_of_all_forms_and_few_enough():
+    every = list(samples())
+    assert {sample.is_transposed for sample in every} == {(False,) * 2, (True, False), (False, True)}
+    assert {sample.follows for sample in every} == {"nothing", "activation", "update"}
+    assert len(every) < 10_000
+
+
+def test_the_command_precompiles_and_clears(store, capsys, monkeypatch):
+    monkeypatch.setattr(caching, "precompile", lambda: precompile([SAMPLE]))
+    assert main(["cache", "precompile"]) == 0
+    assert "functions of products" in capsys.readouterr().out
+    assert main(["cache"]) == 0
+    assert "precompiled entries" in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0
+    assert list(store.entries()) == []
+    with override(precompiled=False):
+        assert main(["cache", "precompile"]) == 0
+    assert "nothing is precompiled" in capsys.readouterr().out
+
+
+_PROCESS = """
+from symgrad.runtime.precompile import Sample, precompile
+follows = ("nothing", "activation", "update")
+print(precompile(Sample((32, 64, n), (False, False), f) for n in (32, 48, 64, 80) for f in follows))
+"""
+
+
+def test_processes_that_precompile_at_once_and_a_killed_one_leave_all_whole(store, tmp_path):
+    environment = os.environ | {"SYMGRAD_CACHE": "1", "SYMGRAD_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", _PROCESS]
+
+    def begin() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT)
+
+    killed = begin()
+    killed_store = ObjectStore(store.folder, store.limit)
+    while not list(killed_store.entries()) and killed.poll() is None:
+        pass
+    killed.kill()
+    killed.communicate()
+    running = [begin() for _ in range(2)]
+    for process in running:
+        process.communicate()
+        assert process.returncode == 0
+    last = begin()
+    assert last.communicate()[0].strip() == b"0"
