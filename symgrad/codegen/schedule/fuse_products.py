@@ -163,7 +163,7 @@ class _Fusing:
             if both is not None:
                 body[-1] = both
             elif isinstance(statement, Product) and stage.is_sum and self._fusion.blocks > 1:
-                body.append(self._adding(statement))
+                body.append(self._into_sums(statement))
             else:
                 body.append(statement)
         return tuple(body)
@@ -203,20 +203,25 @@ class _Fusing:
         self._params[name] = Param(name, product.dtype, count, "scratch")
         return name
 
-    def _adding(self, product: Product) -> Product:
-        """Return a product that adds to sums; note what clears them, and what hands them on."""
+    def _into_sums(self, product: Product) -> Product:
+        """Return a product that adds to the sums of a piece; note what hands all of them on.
+
+        Those of a piece of one block are what that comes to, those of others are cleared before.
+        """
         result = result_axes(product)
         axes = [*self._loops, *result]
         name = self._new_scratch(product, axes)
         place, dtype = row_major(axes), product.dtype
+        nest = [For(variable, extent, ()) for variable, extent in (*self._batch, *result)]
+        total = _total(product, name, place, self._fusion.pieces)
+        self._behind.append(nested(nest, (total, *product.body)))
+        if self._fusion.blocks == self._fusion.pieces:
+            return replace(product, body=(Store(name, place, Ref(product.name, dtype)),))
         flat, count = f"{name}.i", math.prod(extent for _, extent in result)
         own = index_of(*((v, place.coefficient(v)) for v, _ in self._loops), (flat, 1))
         clear = For(flat, count, (Store(name, own, Const(0.0, dtype)),))
         alone = Kernel("clear", tuple(self._params.values()), (clear,))
         self._clearing += vectorize(alone, self._machine.target).body
-        nest = [For(variable, extent, ()) for variable, extent in (*self._batch, *result)]
-        total = _total(product, name, place, self._fusion.pieces)
-        self._behind.append(nested(nest, (total, *product.body)))
         old, new = (Ref(f"{product.name}.{word}", dtype) for word in ("old", "new"))
         return replace(
             product,
