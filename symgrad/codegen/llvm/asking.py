@@ -1,16 +1,19 @@
-"""Software prefetch in loops: lines of the next row, or of the next page, are asked for."""
+"""Software prefetch in loops: lines of the next row, of the next page, or of results."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import prefetch
 from symgrad.codegen.llvm.expressions import emit_pointer
-from symgrad.codegen.llvm.scope import KernelScope
-from symgrad.codegen.loops.language import For, Index
-from symgrad.codegen.loops.next_pages import rows_written, walks
+from symgrad.codegen.llvm.scope import AskedLine, KernelScope
+from symgrad.codegen.loops.language import For, Index, Let, Op, Stmt
+from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.next_rows import next_rows
+
+LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer hold LLVM up
 
 
 def emit_asking(scope: KernelScope, loop: For) -> None:
@@ -20,7 +23,7 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
     is to be in the nearest cache; or, with no loop around, what is a page further. A loop without
     vectors asks for the rows that are written a page further.
     """
-    if not loop.asks or scope.written_out is not None:
+    if not loop.asks or scope.written_out is not None or lines_of_results(scope, loop):
         return
     if loop.vector == 1:
         _ask_for_rows(scope, loop)
@@ -39,6 +42,59 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
         if line not in asked:
             asked.add(line)
             _ask_for(scope, buffer, replace(index, const=further), is_near=False)
+
+
+def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:
+    """Return the lines that vectors of `loop` store runs to, in the order of memory."""
+    is_written_out = scope.written_out is not None
+    if not loop.asks or is_written_out or scope.around is not None or scope.vector.width == 1:
+        return []
+    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
+    lines = lines_written(loop, sizes, scope.target.memory.line_bytes)
+    return [(buffer, at, lane) for lane in range(scope.vector.width) for buffer, at in lines]
+
+
+def asked_behind(scope: KernelScope, body: Sequence[Stmt]) -> dict[int, Sequence[AskedLine]]:
+    """Return some of the lines to ask for for each of the values that they are asked for behind.
+
+    Values are named by their identity. They are evenly apart among all that a body computes of
+    floats that fill a register at most.
+    """
+    lines = scope.asked
+    widest = scope.target.vector_bytes // scope.vector.width
+    values = [let for let in body if isinstance(let, Let) and _is_float(let, widest)]
+    turns = min(len(lines) // LINES_AT_ONCE, len(values))
+    found: dict[int, Sequence[AskedLine]] = {}
+    for turn in range(turns):
+        let = values[(turn + 1) * len(values) // turns - 1]
+        first, end = (len(lines) * at // turns for at in (turn, turn + 1))
+        found[id(let)] = lines[first:end]
+    return found
+
+
+def _is_float(let: Let, widest: int) -> bool:
+    """Return whether a float of `widest` bytes at most, and no half of one, is computed."""
+    if not isinstance(let.value, Op):
+        return False
+    dtype = let.value.dtype
+    return dtype.is_float and not dtype.is_half and dtype.itemsize <= widest
+
+
+def emit_asking_behind(scope: KernelScope, let: Let, lines: Sequence[AskedLine]) -> None:
+    """Ask for lines that are to be written, and hold a value up until they have been asked for.
+
+    LLVM would move all of them to one place otherwise, since no value depends on them: there they
+    wait for one another, and what comes next for them.
+    """
+    builder = scope.builder
+    for buffer, index, lane in lines:
+        pointer = emit_pointer(scope, buffer, index, lane, is_inside=False)
+        prefetch(builder, pointer, is_write=True)
+    value, width = scope.values[let.name]
+    same = ir.FunctionType(value.type, [value.type])
+    constraints = f"={scope.target.register_constraint},0,~{{memory}}"
+    held = builder.asm(same, "", constraints, [value], side_effect=True)
+    scope.values[let.name] = held, width
 
 
 def _ask_for_rows(scope: KernelScope, loop: For) -> None:

@@ -17,6 +17,7 @@ from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
+from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
@@ -84,11 +85,14 @@ def emit_body(scope: KernelScope, body: Sequence[Stmt]) -> KernelScope:
     """Emit statements in a scope of their own, which is returned: it has what they bound."""
     own = scope.inner()
     rows, together = rows_in(own, body)
+    asked = asked_behind(own, body)
     for statement in body:
         if id(statement) in rows:
             emit_row(own, rows[id(statement)])
         elif id(statement) not in together:
             _emit_statement(own, statement)
+        if isinstance(statement, Let) and id(statement) in asked:
+            emit_asking_behind(own, statement, asked[id(statement)])
     return own
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop
-from symgrad.codegen.llvm.asking import emit_asking
+from symgrad.codegen.llvm.asking import emit_asking, lines_of_results
 from symgrad.codegen.llvm.scope import KernelScope, Vector
 from symgrad.codegen.loops.language import Fold, For, Plain, Stmt, has_check
 from symgrad.codegen.loops.rewrite import free_indices, free_values
@@ -35,7 +35,7 @@ def emit_iteration(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
     before, behind = loop.body[:end], loop.body[end:]
     piece = _piece(scope, loop, before, behind)
     if piece is None:
-        emit_body(scope, loop.body)
+        emit_body(replace(scope, asked=lines_of_results(scope, loop)), loop.body)
         return
     done = emit_body(scope, before)
     used = free_values(replace(loop, body=behind))

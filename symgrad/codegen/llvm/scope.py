@@ -12,7 +12,18 @@ from symgrad.codegen import ir
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.register_file import RegisterFile
-from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Param, Prefix, Stmt, inside
+from symgrad.codegen.loops.language import (
+    For,
+    Index,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Param,
+    Prefix,
+    Stmt,
+    inside,
+)
 from symgrad.codegen.target import Target
 from symgrad.cost_model import COSTLY_FLOPS, MAX_INLINE_CALLS
 from symgrad.graph.scalars import SCALAR_OPS
@@ -29,6 +40,7 @@ class Vector:
 
 
 SCALAR = Vector(None, 1)
+AskedLine = tuple[str, Index, int]  # a buffer, and a place in it for a lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,7 @@ class KernelScope:
     statement are run: the first, and the one behind the last. `numbers` says what the loop
     variables are of a kernel written out. `around` is the loop around statements one by one. Where
     statements run once in a call, or are of an epilogue, `lifting` has what calls pass of numbers.
+    `asked` are lines that a body is to ask for while it computes.
     """
 
     builder: ir.IRBuilder
@@ -78,6 +91,7 @@ class KernelScope:
     written_out: WrittenOut | None = None
     around: For | None = None
     lifting: Lifting | None = None
+    asked: Sequence[AskedLine] = ()
 
     @property
     def function(self) -> ir.LLVMFunction:

@@ -6,17 +6,22 @@ walks through `m[i]` and `v[i + 5]`. A loop without vectors,
 
     for i in 0..100000 asks { ... for k in 0..26 vector(8) { ... m[28*i + k + 2] = t0 } }
 
-goes through rows of 28 elements, if that is all that it writes to `m`. Which loop asks for what
-comes next on these, and where it pays, is decided in `schedule/ask_ahead.py`; how, in
-`llvm/asking.py`.
+goes through rows of 28 elements, if that is all that it writes to `m`. And one with vectors,
+
+    for i in 0..1000 vector(8) asks { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
+
+writes lines of memory, of each iteration 32. Which loop asks for what of these, and where it pays,
+is decided in `schedule/ask_ahead.py`; how, in `llvm/asking.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symgrad.codegen.loops.language import For, Index, Store
+from symgrad.codegen.loops.access import looked_up_along
+from symgrad.codegen.loops.language import For, Index, Plain, Store
 from symgrad.codegen.loops.rewrite import accesses, index_extents, statements
+from symgrad.codegen.loops.short_rows import row_accesses
 
 
 def walks(loop: For) -> list[tuple[str, Index]]:
@@ -40,6 +45,29 @@ def rows_written(loop: For) -> dict[str, int]:
             is_one = found.setdefault(statement.buffer, row) == row
             found[statement.buffer] = row if is_one else 0
     return {buffer: row for buffer, row in found.items() if row}
+
+
+def lines_written(loop: For, sizes: Mapping[str, int], line: int) -> list[tuple[str, Index]]:
+    """Return where the lines begin in which an iteration of a loop without others writes runs.
+
+    `sizes` are the bytes of an element of each buffer, and `line` those of a line: the first is
+    taken to be one where a buffer begins. Iterations are a line apart at least.
+    """
+    if not all(isinstance(statement, Plain) for statement in loop.body):
+        return []
+    looked_up = looked_up_along(loop.body, loop.var)
+    found: dict[tuple[str, int], Index] = {}
+    for row in row_accesses(loop.body, loop.var, loop.vector, looked_up):
+        first = row.members[0][0]
+        if not row.is_run or not isinstance(first, Store):
+            continue
+        size, start = sizes[first.buffer], row.start
+        if start.coefficient(loop.var) * size < line:
+            continue
+        for place in range(start.const, start.const + len(row.members)):
+            number = place * size // line
+            found[first.buffer, number] = Index(number * line // size, start.terms)
+    return [(buffer, found[buffer, number]) for buffer, number in sorted(found)]
 
 
 def _row(index: Index, var: str, extents: Mapping[str, int]) -> int:

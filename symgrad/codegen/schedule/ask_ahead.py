@@ -16,6 +16,13 @@ A loop that gathers rows,
     for i in 0..100000 { check j = rows[i] in 10000; for k in 0..26 vector(8) { ... } }
 
 waits for what it gathers, and its stores for the lines they are to: those it asks for, too.
+
+A loop that computes for long and then writes many lines, as that over a batch of small matrices,
+
+    for i in 0..1000 vector(8) { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
+
+has nothing to do with memory while it computes, and waits for each of the lines at its end. It asks
+for them while it computes, some after every few values.
 """
 
 from __future__ import annotations
@@ -24,12 +31,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.codegen.loops.language import Check, For, Kernel, Loop, Stmt
-from symgrad.codegen.loops.next_pages import rows_written, walks
+from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
+from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.target import Target
 
 
 def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
-    """Return `kernel` with its long elementwise loops marked to ask for the next page."""
+    """Return `kernel` with its loops marked to ask for the next page, or for lines."""
     sizes = {param.name: param.dtype.itemsize for param in kernel.params}
     body = tuple(_marked(s, sizes, target) if isinstance(s, For) else s for s in kernel.body)
     return replace(kernel, body=body)
@@ -38,10 +46,25 @@ def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
 def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
     """Return a loop that asks, if it goes through more than a core has of caches."""
     held = target.memory.shared_bytes
+    if _computes_before_it_writes(loop, sizes, target):
+        return replace(loop, asks=True)
     if loop.vector > 1 and sum(sizes.values()) * loop.extent <= held:
         return loop
     touched = _touched(loop, sizes, target.memory.line_bytes)
     return replace(loop, asks=True) if touched * loop.extent > held else loop
+
+
+def _computes_before_it_writes(loop: For, sizes: dict[str, int], target: Target) -> bool:
+    """Return whether there is time to ask for the lines of vectors that no near cache holds.
+
+    Between what asks are values that LLVM is not to move across it.
+    """
+    memory = target.memory
+    if loop.vector == 1 or target.register_constraint is None:
+        return False
+    lines = lines_written(loop, sizes, memory.line_bytes)
+    far = len(lines) * memory.line_bytes * loop.extent > memory.l2_bytes
+    return far and len(lines) * loop.vector <= body_flops(loop.body)
 
 
 def _touched(loop: For, sizes: dict[str, int], line: int) -> int:
