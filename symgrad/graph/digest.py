@@ -18,6 +18,8 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, OpDef, Tensor
 from symgrad.graph.types import ArrayLiteral, Attr, State, TensorType
 
+_PLAIN = (bool, int, float, str)
+
 
 class _NoDigestError(Exception):
     """Something in a graph is not of its text."""
@@ -41,10 +43,9 @@ class _Digests:
     def __init__(self) -> None:
         self._graphs: dict[Graph, str] = {}
         self._states: dict[State, int] = {}
-        self._types: dict[TensorType, str] = {}
         self._ops: dict[OpDef, str] = {}
         # By identity, which is asked faster: the nodes of a graph keep their types.
-        self._plain: dict[tuple[OpDef, int], tuple[str, str]] = {}
+        self._types: dict[int, str] = {}
 
     def graph(self, graph: Graph) -> str:
         known = self._graphs.get(graph)
@@ -63,46 +64,36 @@ class _Digests:
     def _line(self, node: Node, numbers: dict[Tensor, str]) -> str:
         """Return what `node` is, and number its results."""
         operands = " ".join([numbers[t] for t in node.inputs])
-        if not node.attrs and len(node.outputs) == 1:
-            (output,) = node.outputs
-            numbers[output] = f"{len(numbers)}"
-            key = node.definition, id(output.type)
-            if key not in self._plain:
-                self._plain[key] = self._op(node.definition), self._type(output.type)
-            op, type_ = self._plain[key]
-            return f"{op} {operands} {{}} {type_}"
+        types = []
         for tensor in node.outputs:
             numbers[tensor] = f"{len(numbers)}"
+            types.append(self._types.get(id(tensor.type)) or self._type(tensor.type))
+        op = self._ops.get(node.definition) or self._op(node.definition)
         attrs = self._attrs(node.attrs) if node.attrs else ""
-        types = ",".join([self._type(t.type) for t in node.outputs])
-        return f"{self._op(node.definition)} {operands} {{{attrs}}} {types}"
+        return f"{op} {operands} {{{attrs}}} {','.join(types)}"
 
     def _op(self, definition: OpDef) -> str:
-        known = self._ops.get(definition)
-        if known is None:
-            rules = [rule for rule in (definition.kernel, definition.infer) if rule is not None]
-            if not all(str(rule.__module__).startswith("symgrad.") for rule in rules):
-                raise _NoDigestError
-            known = self._ops[definition] = definition.name
-        return known
+        rules = [rule for rule in (definition.kernel, definition.infer) if rule is not None]
+        if not all(str(rule.__module__).startswith("symgrad.") for rule in rules):
+            raise _NoDigestError
+        self._ops[definition] = definition.name
+        return definition.name
 
     def _type(self, type_: TensorType) -> str:
-        known = self._types.get(type_)
-        if known is None:
-            if not all(isinstance(n, int) for n in type_.shape):
-                raise _NoDigestError
-            known = self._types[type_] = str(type_)
-        return known
+        if not all(isinstance(n, int) for n in type_.shape):
+            raise _NoDigestError
+        self._types[id(type_)] = str(type_)
+        return self._types[id(type_)]
 
     def _attrs(self, attrs: Mapping[str, Attr]) -> str:
         return ";".join([f"{key}={self._attribute(attrs[key])}" for key in sorted(attrs)])
 
     def _attribute(self, value: Attr) -> str:
         """Return text that no other value of an attribute has."""
-        if value is None or isinstance(value, bool | int | float | str):
-            return repr(value)
         if isinstance(value, tuple):
             return f"({','.join([self._attribute(part) for part in value])},)"
+        if value is None or isinstance(value, _PLAIN):
+            return repr(value)
         if isinstance(value, Graph):
             return f"graph {self.graph(value)}"
         if isinstance(value, ArrayLiteral):

@@ -160,8 +160,12 @@ class State:
     )
 
     def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
-        self.array = aligned_copy(array)
-        self.type = TensorType(dtypes.as_dtype(array.dtype), array.shape)
+        type_ = TensorType(dtypes.as_dtype(array.dtype), array.shape)
+        self._begin(aligned_copy(array), type_, name=name, trainable=trainable)
+
+    def _begin(self, array: Array, type_: TensorType, *, name: str, trainable: bool) -> None:
+        self.array = array
+        self.type = type_
         self.name = name
         self.trainable = trainable
         self.is_of_generator = False
@@ -173,9 +177,9 @@ class State:
     @classmethod
     def zeros(cls, type_: TensorType, *, name: str, trainable: bool) -> State:
         """Return a state of zeros, whose pages the system makes when they are touched."""
-        state = cls(np.zeros((), type_.dtype.numpy), name=name, trainable=trainable)
-        state.array = aligned_zeros(type_.static_shape, type_.dtype.numpy)
-        state.type = type_
+        state = cls.__new__(cls)
+        array = aligned_zeros(type_.static_shape, type_.dtype.numpy)
+        state._begin(array, type_, name=name, trainable=trainable)
         return state
 
     @property
