@@ -17,6 +17,7 @@ import dataclasses
 import operator
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from symgrad.records import dataclass, replace
@@ -161,6 +162,7 @@ class Templates(Generic[Made]):
         return new
 
 
+@lru_cache(maxsize=256)  # what kernels ask of their sizes is mostly the same
 def _function(text: str) -> Callable[[tuple[int, ...]], Any]:
     made: Callable[[tuple[int, ...]], Any] = eval(f"lambda n: {text}", {})
     return made

@@ -60,10 +60,15 @@ class _KeyMaker:
         return GroupKey(key, tuple(self._sizes), list(self._numbers))
 
     def _of_node(self, node: Node) -> Hashable:
-        own = node.attrs
-        operands = tuple(map(self._of_operand, node.inputs))
+        own, position = node.attrs, self._position
+        operands = tuple(
+            [
+                (position[t.node], t.index) if t.node in position else self._of_memory(t)
+                for t in node.inputs
+            ]
+        )
         attrs = tuple([(name, self._of_attr(own[name])) for name in sorted(own)]) if own else ()
-        return node.op, attrs, operands
+        return node.definition.name, attrs, operands
 
     def _of_shape(self, shape: Sequence[Any]) -> Hashable:
         """Return a shape with the names of its sizes, which are given out in order."""
