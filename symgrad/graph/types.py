@@ -161,13 +161,11 @@ class State:
 
     def __init__(self, array: Array, *, name: str, trainable: bool) -> None:
         type_ = TensorType(dtypes.as_dtype(array.dtype), array.shape)
-        self._begin(aligned_copy(array), type_, name=name, trainable=trainable)
+        self._begin(aligned_copy(array), type_, name, trainable)
 
-    def _begin(self, array: Array, type_: TensorType, *, name: str, trainable: bool) -> None:
-        self.array = array
-        self.type = type_
-        self.name = name
-        self.trainable = trainable
+    def _begin(self, array: Array, type_: TensorType, name: str, trainable: bool) -> None:
+        self.array, self.type = array, type_
+        self.name, self.trainable = name, trainable
         self.is_of_generator = False
         self.sharding: Sharding | None = None  # of what this is the part of one rank
         self._reals: State | None = None
@@ -177,9 +175,8 @@ class State:
     @classmethod
     def zeros(cls, type_: TensorType, *, name: str, trainable: bool) -> State:
         """Return a state of zeros, whose pages the system makes when they are touched."""
-        state = cls.__new__(cls)
-        array = aligned_zeros(type_.static_shape, type_.dtype.numpy)
-        state._begin(array, type_, name=name, trainable=trainable)
+        state, zeros = cls.__new__(cls), aligned_zeros(type_.static_shape, type_.dtype.numpy)
+        state._begin(zeros, type_, name, trainable)
         return state
 
     @property
