@@ -40,7 +40,7 @@ from symgrad.codegen.schedule.fuse_siblings import can_be_siblings, fuse_sibling
 from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
 from symgrad.passes.fusion.buffers import Buffer
 
-_Place = tuple[Argument, int, int]  # what an argument is: a buffer, where in it, and how much
+_Extent = tuple[Argument, int, int]  # what an argument is: a buffer, where in it, and how much
 
 
 def fuse_sweeps(program: Program) -> Program:
@@ -122,9 +122,9 @@ def _siblings(first: Kernel, second: Kernel) -> Kernel | None:
     return fuse_siblings(first, second, swept)
 
 
-def _may_overlap(places: Iterable[_Place]) -> bool:
+def _may_overlap(places: Iterable[_Extent]) -> bool:
     """Return whether two parts of a buffer that are not the same may have elements in common."""
-    of_buffers: dict[Buffer, list[_Place]] = defaultdict(list)
+    of_buffers: dict[Buffer, list[_Extent]] = defaultdict(list)
     for place in places:
         of_buffers[root(place[0])].append(place)
     for parts in of_buffers.values():
@@ -182,7 +182,7 @@ def can_fail(instr: Instr) -> bool:
     return not isinstance(instr, Launch) or instr.kernel.can_fail
 
 
-def _place(launch: Launch, number: int) -> _Place:
+def _place(launch: Launch, number: int) -> _Extent:
     return launch.arguments[number], launch.starts[number], launch.kernel.params[number].count
 
 
