@@ -206,7 +206,9 @@ class _RowFusions:
         self._machine = machine
         self._alone = alone
         self._named = Counter(buffers_of(program.all_instrs))
-        numbers = (b.number for b in self._named if b.place == "temporary")
+        # No instruction names the memory of a routine.
+        held = (*self._named, *(routine.scratch for routine in program.routines))
+        numbers = (b.number for b in held if b.place == "temporary")
         self._numbers = itertools.count(max(numbers, default=-1) + 1)
         self.names = KernelNames(program.kernels)
         launches = launches_of(program.all_instrs)

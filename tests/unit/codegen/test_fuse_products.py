@@ -14,7 +14,7 @@ from symgrad.codegen.loops.language import For, Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.program import fuse_products
-from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.language import Program, buffers_of, with_routines
 from symgrad.codegen.schedule.fuse_products import rows_of_block
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.row_blocks import keep_blocks
@@ -27,8 +27,13 @@ from symgrad.codegen.schedule.row_stages import (
 )
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
+from symgrad.config import override
+from symgrad.graph.dtypes import uint8
 from symgrad.graph.graph import Graph
+from symgrad.graph.types import TensorType
+from symgrad.passes.fusion.buffers import Buffer
 from symgrad.passes.table import Options
+from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 from tests.support.fuzz_families import FAMILIES
@@ -341,3 +346,31 @@ def test_a_decision_says_what_is_kept_of_products_that_are_fused():
     assert found is not None, decision.reason
     saved, kept = (int(number.replace(",", "")) for number in found.groups())
     assert saved >= scores.type.nbytes > kept
+
+
+def test_memory_that_fusion_adds_is_not_that_of_a_function(monkeypatch):
+    def fused(program: Program, *given: Any) -> Program:
+        """Fuse `program`, whose routine has the highest number: no instruction names it."""
+        numbers = (b.number for b in buffers_of(program.all_instrs) if b.place == "temporary")
+        held = Buffer("temporary", max(numbers) + 1, TensorType(uint8, (0,)))
+        last = with_routines(program, lambda routine: replace(routine, scratch=held))
+        return fuse_products.fuse_products(last, *given)
+
+    monkeypatch.setattr("symgrad.codegen.program.passes.fuse_products", fused)
+
+    @sg.function
+    def steps(x):
+        for _ in range(20):
+            x = sg.tanh(x @ sg.swapaxes(x, -1, -2) @ x) + x
+        return x
+
+    q, k, v = (sg.placeholder((8, 128, 32), "float32") for _ in range(3))
+    once, again = (sg.placeholder((24, 24), "float32") for _ in range(2))
+    y = sg.nn.softmax(q @ sg.swapaxes(k, -1, -2)) @ v
+    graph = Graph([y, steps(once), steps(again)], [q, k, v, once, again])
+    with override(verify=True):
+        program = step_of(graph).program
+    assert max(products_of(program)) > 1
+    (routine,) = program.routines
+    temporaries = (b for b in buffers_of(program.all_instrs) if b.place == "temporary")
+    assert routine.scratch.number not in {b.number for b in temporaries}
