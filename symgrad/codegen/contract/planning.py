@@ -345,13 +345,15 @@ def _even_blocks(count: int, most: float) -> int:
 def _choose_packed_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
     """Return how many steps of k of all tiles of a block are packed before the next ones.
 
-    Where each step is on a page of its own, panels beside each other are parts of the same lines:
-    packed one after the other they would bring each line near several times.
+    Where each step is further on than is fetched ahead, panels beside each other are parts of the
+    same lines, which share few sets: packed one after the other they would bring each near again.
     """
     if plan.pack_left == "windows":
         return PACKED_PIXELS
     is_copied = plan.method == "tile" and plan.pack_left == "copy" and not plan.has_pieces
-    if not is_copied or not is_far(plan, memory):
+    apart = abs(plan.left.column_stride) * plan.dtype.itemsize
+    is_jumped_over = plan.k >= memory.near_pages and apart >= memory.followed_bytes
+    if not is_copied or not is_jumped_over:
         return plan.block_k
     return min(plan.block_k, PACKED_TERMS)
 
