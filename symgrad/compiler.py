@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
+from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, FindLeaf, KnownKernel, no_leaf
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import LoadedCode
 from symgrad.codegen.native.known_kernels import KnownKernels
+from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.machine_code import CodeName, code_name, machine_code
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
@@ -127,7 +128,8 @@ def compile_program(program: Program, options: CompileOptions) -> Compiled:
     """Take a program to a native function in this process."""
     target, opt_level = options.target, options.opt_level
     kernels = KnownKernels(program.kernels if options.cache else (), target, opt_level)
-    emitted = emit_linkable(program, target, kernels.found())
+    find = KnownLeaves(target, opt_level).find if options.cache else no_leaf
+    emitted = emit_linkable(program, target, kernels.found(), find)
     name = code_name(emitted, target, opt_level)
     code = machine_code(
         emitted,
@@ -142,11 +144,14 @@ def compile_program(program: Program, options: CompileOptions) -> Compiled:
 
 
 def emit_linkable(
-    program: Program, target: Target, known: Mapping[str, KnownKernel] = NONE_KNOWN
+    program: Program,
+    target: Target,
+    known: Mapping[str, KnownKernel] = NONE_KNOWN,
+    find: FindLeaf = no_leaf,
 ) -> LinkableModule:
     """Emit the module of a program, with the names that its kernels are linked by.
 
-    Kernels that are `known` are declared only.
+    Kernels that are `known` are declared only, and so are leaf functions that `find` knows.
     """
     names = [kernel.name for kernel in program.kernels]
-    return LinkableModule(emit_module(program, target, known=known), STEP, names, known)
+    return LinkableModule(emit_module(program, target, known=known, find=find), STEP, names, known)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
+from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import object_store, precompiled_store
 from symgrad.codegen.native.objects import ObjectsOfKernels
 from symgrad.codegen.target import Target, target_named
@@ -79,11 +80,13 @@ def precompile(some: Iterable[Sample] | None = None, target: Target | None = Non
         return 0
     target = target or target_named("native")
     options = CompileOptions(target, _LEVEL, fast_math=False, cache=False)
-    objects = ObjectsOfKernels(store, target, _LEVEL)
+    objects, known = ObjectsOfKernels(store, target, _LEVEL), KnownLeaves(target, _LEVEL)
     made, seen = 0, set[str]()
     for sample in some or samples():
         module = emit_linkable(lower_graph(sample.graph(), options).program, target)
         if not seen.issuperset(module.leaves):
             made += objects.precompile(module)
             seen.update(module.leaves)
+            for leaf, digest in module.digests_of_leaves().items():
+                known.keep(leaf, digest)
     return made

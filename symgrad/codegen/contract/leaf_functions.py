@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
+from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel, emit_matrix_kernel
 from symgrad.codegen.contract.microkernel import emit_microkernel
 from symgrad.codegen.contract.pack import PanelPacker, emit_packer
@@ -28,13 +29,37 @@ _EFFECTS = ("memory(argmem: readwrite, inaccessiblemem: readwrite)", "nofree", "
 
 
 def leaf_function(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
-    """Return the function of `module` that does what `leaf` says."""
-    return module.include(_emitted(leaf))
+    """Return the function of `module` that does what `leaf` says; one that is known is declared."""
+    if leaf not in module.made_of:
+        known = module.find(leaf)
+        function = module.include(_emitted(leaf)) if known is None else _declared(module, known)
+        module.made_of[leaf] = function
+    return module.made_of[leaf]
+
+
+def known_as(leaf: Leaf, digest: str) -> ir.KnownFunction:
+    """Return what a module has to know of the function of a leaf, with this digest, to call it."""
+    function = _emitted(leaf)
+    takes = tuple(kind.text for kind in function.function_type.takes)
+    known = ir.KnownFunction(function.name, takes, digest)
+    declared = _declared(ir.Module(), known).header
+    assert declared == function.header, f"{declared} is not {function.header}"
+    return known
+
+
+def _declared(module: ir.Module, known: ir.KnownFunction) -> ir.LLVMFunction:
+    takes = [ir.PointerType() if text == "ptr" else ir.Type(text) for text in known.takes]
+    kind, name = ir.FunctionType(ir.VoidType(), takes), module.get_unique_name(known.name)
+    module.elsewhere[name] = known.digest
+    return _with_effects(kernel_function(module, kind, name))
 
 
 @lru_cache(maxsize=1024)
 def _emitted(leaf: Leaf) -> ir.LLVMFunction:
-    function = _emit(ir.Module(), leaf)
+    return _with_effects(_emit(ir.Module(), leaf))
+
+
+def _with_effects(function: ir.LLVMFunction) -> ir.LLVMFunction:
     function.attributes.update(_EFFECTS)
     for argument in function.args:
         if isinstance(argument.type, ir.PointerType):

@@ -30,7 +30,7 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel, Told
-from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, place_in_tile
+from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, places_in_tile
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
 
@@ -157,8 +157,8 @@ def _emit_resume(
     builder.position_at_end(loading)
     align = kernel.tile_align
     loaded = [
-        builder.load(place_in_tile(builder, kernel, tile, at), typ=kernel.vector_type, align=align)
-        for at in range(len(zeros))
+        builder.load(place, typ=kernel.vector_type, align=align)
+        for place in places_in_tile(builder, kernel, tile)
     ]
     builder.branch(start)
     builder.position_at_end(start)
@@ -338,11 +338,12 @@ def _emit_loop(
     left, right = builder.phi(POINTER), builder.phi(POINTER)
     lower = tuple(builder.phi(POINTER) for _ in operands.lower)
     sums = [builder.phi(kernel.vector_type) for _ in start]
-    places = operands._replace(
-        left=_as_it_is(builder, left),
-        right=_as_it_is(builder, right),
-        lower=tuple(_as_it_is(builder, place) for place in lower),
-    )
+    places = operands._replace(left=left, right=right, lower=lower)
+    if kernel.left.target.architecture == "x86_64":
+        # LLVM would take long to find another way to walk, which needs more registers.
+        walked = (_as_it_is(builder, place) for place in (left, right, *lower))
+        left_place, right_place, *lower_places = walked
+        places = operands._replace(left=left_place, right=right_place, lower=tuple(lower_places))
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
     if operands.met is not None:

@@ -30,8 +30,8 @@ def emit_tile(
 def _emit_sums(
     builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile, sums: Sequence[ir.Value]
 ) -> None:
-    for at, value in enumerate(sums):
-        builder.store(value, place_in_tile(builder, kernel, tile, at), align=kernel.tile_align)
+    for value, place in zip(sums, places_in_tile(builder, kernel, tile), strict=True):
+        builder.store(value, place, align=kernel.tile_align)
 
 
 def _emit_streamed(
@@ -42,17 +42,21 @@ def _emit_streamed(
     begin = builder.and_(builder.ptrtoint(tile.begin, INDEX), index(line - 1))
     with builder.if_else(builder.icmp_signed("==", begin, index(0))) as (aligned, other):
         with aligned:
-            for at, value in enumerate(sums):
-                place = place_in_tile(builder, kernel, tile, at)
+            for value, place in zip(sums, places_in_tile(builder, kernel, tile), strict=True):
                 builder.store(value, place, align=line, is_streamed=True)
         with other:
             _emit_sums(builder, kernel, tile, sums)
 
 
-def place_in_tile(
-    builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile, at: int
-) -> ir.Value:
-    """Return where vector `at` of the sums is stored in a tile."""
-    row, vector = divmod(at, kernel.vectors)
-    offset = builder.add(builder.mul(tile.row, index(row)), index(vector * kernel.lanes))
-    return builder.gep(tile.begin, [offset], source_etype=scalar_type(kernel.left.compute))
+def places_in_tile(
+    builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile
+) -> list[ir.Value]:
+    """Return where each vector of the sums is stored in a tile."""
+    rows = [builder.mul(tile.row, index(number)) for number in range(kernel.rows)]
+    offsets = [
+        builder.add(row, index(vector * kernel.lanes))
+        for row in rows
+        for vector in range(kernel.vectors)
+    ]
+    kind = scalar_type(kernel.left.compute)
+    return [builder.gep(tile.begin, [offset], source_etype=kind) for offset in offsets]

@@ -1,7 +1,15 @@
 """LLVM IR, written as text: types, constants, functions and a builder of instructions."""
 
 from symgrad.codegen.ir.builder import IRBuilder
-from symgrad.codegen.ir.module import Block, Branch, GlobalVariable, LLVMFunction, Module, Phi
+from symgrad.codegen.ir.module import (
+    Block,
+    Branch,
+    GlobalVariable,
+    KnownFunction,
+    LLVMFunction,
+    Module,
+    Phi,
+)
 from symgrad.codegen.ir.types import (
     ArrayType,
     BFloatType,
@@ -34,6 +42,7 @@ __all__ = [
     "HalfType",
     "IRBuilder",
     "IntType",
+    "KnownFunction",
     "LLVMFunction",
     "Literal",
     "LiteralStructType",

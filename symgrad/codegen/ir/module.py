@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from symgrad.codegen.ir.types import Constant, FunctionType, LLVMValue, PointerType, Type
 
@@ -18,14 +18,30 @@ def _words(*words: str) -> str:
     return " ".join(filter(None, words))
 
 
+class KnownFunction(NamedTuple):
+    """A function whose code is elsewhere: its name, the types that it takes, and its digest."""
+
+    name: str
+    takes: tuple[str, ...]
+    digest: str
+
+
 class Module:
-    """Functions and variables; its text is what LLVM parses."""
+    """Functions and variables; its text is what LLVM parses.
+
+    `made_of` are functions by what they were made of. Those `elsewhere` are declared only, and have
+    the digests of their texts; `find` says what to declare of one that is to be made, if it knows.
+    """
+
+    find: Callable[[Any], KnownFunction | None] = staticmethod(lambda _made_of: None)
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.triple = ""
         self.globals: dict[str, Any] = {}
         self.included: dict[LLVMFunction, LLVMFunction] = {}
+        self.made_of: dict[Any, LLVMFunction] = {}
+        self.elsewhere: dict[str, str] = {}
         self._metadata: list[str] = []
 
     @property

@@ -1,11 +1,12 @@
-"""Declarations of kernels whose code is elsewhere: their digests, and what their calls pass."""
+"""Declarations of code that is elsewhere: digests of kernels, what calls pass, leaf functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.leaf_functions import Leaf
 from symgrad.records import dataclass
 
 
@@ -43,3 +44,10 @@ class KnownKernel:
 
 
 NONE_KNOWN: Mapping[str, KnownKernel] = MappingProxyType({})
+
+# Says what to declare of a leaf function whose code is elsewhere, None if it is nowhere.
+FindLeaf = Callable[[Leaf], ir.KnownFunction | None]
+
+
+def no_leaf(_leaf: Leaf) -> None:
+    """Find none: all leaf functions are emitted."""

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.leaf_functions import Leaf
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel, Passed
 from symgrad.codegen.llvm.similar_kernels import SIMILAR
 
@@ -50,7 +51,7 @@ class LinkableModule:
     `kernels` are the names of the functions to be named by their content, `entry` that of the one
     function that is called from outside. What the module includes are leaf functions. `emitted` is
     the module with the names it was made with. Of kernels whose code is elsewhere the module has
-    declarations only, of what is `known` of them.
+    declarations only, of what is `known` of them, and so it has of leaf functions elsewhere.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class LinkableModule:
         self._module = module
         self._known = {name: kept for name, kept in known.items() if name in module.globals}
         self._texts = {g.ref[2:-1]: "\n".join(g.lines()) for g in module.globals.values()}
-        for name in self._known:  # as one that is defined is declared where it is not
+        for name in (*self._known, *module.elsewhere):  # as one that is defined is declared where it is not
             self._texts[name] = module.globals[name].header
         head = [f'target triple = "{module.triple}"'] if module.triple else []
         self.emitted = "\n".join([*head, *self._texts.values(), *module.metadata, ""])
@@ -72,6 +73,7 @@ class LinkableModule:
         self._kernels = list(dict.fromkeys(map(self._computing, there)))
         self._leaves = [function.name for function in module.included.values()]
         self._digests = {name: kept.digest for name, kept in self._known.items()}
+        self._digests |= module.elsewhere
         # Leaf functions that known kernels are passed are called by their digests. What is declared
         # of them comes last, for they have no attributes.
         self._passed = [n for kept in self._known.values() for n in kept.leaves]
@@ -89,14 +91,14 @@ class LinkableModule:
     def symbols(self) -> Mapping[str, str]:
         """The names by content of the entry, and of kernels and leaves, which may agree."""
         kinds = dict.fromkeys(self._kernels, "k")
-        kinds |= dict.fromkeys([*self._leaves, *self._passed], "leaf")
+        kinds |= dict.fromkeys([*self._leaves, *self._module.elsewhere, *self._passed], "leaf")
         kinds[self._entry] = self._entry
         return {name: f"{kind}.{self.digest(name)[:_DIGITS]}" for name, kind in kinds.items()}
 
     @property
     def is_whole(self) -> bool:
-        """Whether all kernels were emitted."""
-        return not self._known
+        """Whether all kernels and leaf functions were emitted."""
+        return not self._known and not self._module.elsewhere
 
     @property
     def known(self) -> set[str]:
@@ -182,7 +184,7 @@ class LinkableModule:
 
     @property
     def leaves(self) -> list[str]:
-        """The names by content of all leaf functions, each once."""
+        """The names by content of all leaf functions that were emitted, each once."""
         return list(dict.fromkeys(self.symbols[name] for name in self._leaves))
 
     def text(self, defined: Collection[str]) -> str:
@@ -204,6 +206,11 @@ class LinkableModule:
     def text_of_leaves(self, defined: Collection[str]) -> str:
         """Return a module of the leaf functions that have the symbols `defined`."""
         return self._text([name for name in self._leaves if self.symbols[name] in defined])
+
+    def digests_of_leaves(self) -> dict[Leaf, str]:
+        """Return the digests of leaf functions by what these were made of."""
+        made_of = self._module.made_of.items()
+        return {leaf: self.digest(function.name) for leaf, function in made_of}
 
     @cached_property
     def same_code(self) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.llvm.alike_kernels import AlikeKernels
 from symgrad.codegen.llvm.clock import declare_clock
 from symgrad.codegen.llvm.instructions import emit_function, return_failure
-from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
+from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, FindLeaf, KnownKernel, no_leaf
 from symgrad.codegen.llvm.loops_in_registers import emit_loop_function
 from symgrad.codegen.llvm.place import Functions, open_function
 from symgrad.codegen.llvm.similar_kernels import merge_similar_kernels
@@ -55,10 +55,11 @@ def emit_module(
     whole_loops: bool = False,
     traced: bool = False,
     known: Mapping[str, KnownKernel] = NONE_KNOWN,
+    find: FindLeaf = no_leaf,
 ) -> ir.Module:
     """Emit the function of `program`, and the kernels that it calls.
 
-    Those that are `known` are declared only.
+    Those that are `known` are declared only, and so are leaf functions that `find` knows.
 
     With `timed`, the function takes a fourth parameter, a table of two float64 for each call, to
     which it adds the seconds the call took, and 1; it then needs the C library's clock. Loops then
@@ -68,6 +69,7 @@ def emit_module(
     """
     module = ir.Module(program.name)
     module.triple = target.triple
+    module.find = find
     step = ir.LLVMFunction(
         module, ir.FunctionType(_I32, [_PTR] * (4 if timed or traced else 3)), STEP
     )
