@@ -13,11 +13,15 @@ import pytest
 
 import symgrad as sg
 from symgrad.__main__ import main
+from symgrad.codegen import ir
+from symgrad.codegen.contract import leaf_functions
+from symgrad.codegen.native import known_leaves, objects
 from symgrad.codegen.native import machine_code as code_module
-from symgrad.codegen.native import objects
+from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import ObjectStore, precompiled_store
 from symgrad.codegen.target import Target, target_named
 from symgrad.commands import caching
+from symgrad.compiler import emit_linkable
 from symgrad.config import override
 from symgrad.runtime.precompile import Sample, precompile, samples
 
@@ -83,6 +87,68 @@ def test_a_layer_of_another_width_finds_what_was_precompiled(store, compiled):
     objects.object_store().clear()
     with override(precompiled=False):
         assert np.array_equal(layer(), alone)
+    assert len(compiled) == 1
+
+
+@pytest.fixture
+def emitted(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> list[leaf_functions.Leaf]:
+    """Note the leaf functions of which text is made, when some were precompiled."""
+    monkeypatch.setattr(known_leaves, "compiler_version", lambda: "this compiler")
+    precompile(wide_samples())
+    forget()
+    made: list[leaf_functions.Leaf] = []
+    emit = leaf_functions._emit
+
+    def note(module: ir.Module, leaf: leaf_functions.Leaf) -> ir.LLVMFunction:
+        made.append(leaf)
+        return emit(module, leaf)
+
+    leaf_functions._emitted.cache_clear()
+    monkeypatch.setattr(leaf_functions, "_emit", note)
+    return made
+
+
+def test_no_text_is_made_of_what_was_precompiled(emitted, compiled):
+    with override(precompiled=False):
+        alone = layer()
+    assert emitted
+    forget()
+    objects.object_store().clear()
+    leaf_functions._emitted.cache_clear()
+    emitted.clear()
+    compiled.clear()
+    assert np.array_equal(layer(), alone)
+    assert (emitted, compiled) == ([], [])
+
+
+def test_kernels_have_the_same_names_and_code_whether_tiles_are_known_or_not(emitted):
+    a, b = sg.placeholder((32, 192)), sg.placeholder((192, 48))
+    step = sg.compile([a, b], sg.tanh(a @ b + 1.0))
+    program, target = step.executable.program, step.executable.options.target
+    known = emit_linkable(program, target, find=KnownLeaves(target, 3).find)
+    whole = emit_linkable(program, target)
+    assert (known.is_whole, whole.is_whole) == (False, True)
+    assert known.entry == whole.entry
+    assert known.kernels == whole.kernels
+    texts = (module.text(module.kernels) for module in (known, whole))
+    assert len({objects.compile_object(text, target, 3) for text in texts}) == 1
+
+
+def test_stages_and_exports_of_a_step_with_known_tiles_are_whole(emitted, tmp_path):
+    a, b = sg.placeholder((32, 192)), sg.placeholder((192, 48))
+    step = sg.compile([a, b], sg.tanh(a @ b + 1.0))
+    assert "define internal void @\"contract.tile\"" in step.ir("llvm")
+    assert "contract.tile" in step.ir("asm")
+    x, w = np.ones((32, 192), np.float32), np.ones((192, 48), np.float32)
+    step.export(tmp_path / "layer")
+    assert np.array_equal(sg.load(tmp_path / "layer")(x, w), step(x, w))
+
+
+def test_a_known_tile_whose_object_is_gone_is_made_anew(emitted, store, compiled):
+    for path in store.folder.glob("*.precompiled"):
+        path.unlink()
+    layer()
+    assert emitted
     assert len(compiled) == 1
 
 
