@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import object_store, precompiled_store
 from symgrad.codegen.native.objects import ObjectsOfKernels
 from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
-from symgrad.graph.leaf import placeholder
 from symgrad.graph.graph import Graph
-from symgrad.graph.node import Tensor
+from symgrad.graph.leaf import placeholder
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.records import dataclass
 
@@ -34,6 +34,8 @@ _BATCHES = (16, 32, 64, 128, 256, 512)
 _SUMMED = (10, 32, 128, 512)
 _FEATURES = (*range(8, 136, 8), 10, 100, 160, 192, 224, 256, 384, 512, 768, 1000, 1024)
 
+Follows = Literal["nothing", "activation", "update"]
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -44,9 +46,10 @@ class Sample:
 
     sizes: tuple[int, int, int]
     is_transposed: tuple[bool, bool]
-    follows: str
+    follows: Follows
 
     def graph(self) -> Graph:
+        """Return the graph of a program that has this product."""
         m, k, n = self.sizes
         left, right = self.is_transposed
         a = placeholder((k, m) if left else (m, k))
@@ -59,13 +62,14 @@ class Sample:
             case "update":
                 weight = placeholder((m, n))
                 return Graph([weight - 0.1 * product], [a, b, weight])
-        return Graph([product], [a, b])
+            case "nothing":
+                return Graph([product], [a, b])
 
 
 def samples() -> Iterator[Sample]:
     """Yield the products whose leaf functions are compiled."""
     forms = ((False, False), (True, False), (False, True))
-    follows = ("nothing", "activation", "update")
+    follows: tuple[Follows, ...] = ("nothing", "activation", "update")
     sizes = itertools.product(_BATCHES, _SUMMED, _FEATURES)
     return itertools.starmap(Sample, itertools.product(sizes, forms, follows))
 

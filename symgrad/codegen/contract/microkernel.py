@@ -8,7 +8,7 @@ small matrix of the computing dtype, on the stack or among the partial sums.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -29,31 +29,11 @@ from symgrad.codegen.contract.elements import (
     multiply_add,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.register_tile import Microkernel, Told
+from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, places_in_tile
+from symgrad.codegen.contract.walking import Walk, further, row_of_left, walk_of, walked
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
-
-_ROWS_BY_POINTER = 3  # of a left whose rows are a distance apart that is told: 0, 1 and 2 of these
-
-
-class _Operands(NamedTuple):
-    """Where some steps of k begin in the operands, and all of a run in what is asked for.
-
-    `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
-    asked for is from the step that is added up. Of a left whose rows are `rows` elements apart, and
-    two of them, `lower` are the rows below that each begin three of them.
-    """
-
-    left: ir.Value
-    right: ir.Value
-    asked: tuple[ir.Value, ...]
-    steps: Sequence[ir.Value]
-    ahead: ir.Value
-    right_step: ir.Value
-    lower: tuple[ir.Value, ...] = ()
-    rows: tuple[ir.Value, ...] = ()
-    met: Met | None = None
 
 
 class _Pieces(NamedTuple):
@@ -89,7 +69,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     asked = tuple(rest[len(rest) - kernel.places_asked :])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
-    operands = _operands(builder, kernel, (left, right), asked, told)._replace(met=met)
+    operands = walk_of(builder, kernel, (left, right), asked, told)._replace(met=met)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
@@ -103,38 +83,6 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     emit_tile(builder, kernel, tile, sums)
     builder.ret_void()
     return function
-
-
-def _operands(
-    builder: ir.IRBuilder,
-    kernel: Microkernel,
-    places: tuple[ir.Value, ir.Value],
-    asked: tuple[ir.Value, ...],
-    told: Mapping[Told, ir.Value],
-) -> _Operands:
-    """Return where operands begin, given the distances that the kernel is told."""
-    left, right = places
-    step = told.get("left_k", index(kernel.left_k.stride))
-    count = max(kernel.piece or 0, kernel.unrolled) + 1
-    steps = [builder.mul(index(number), step) for number in range(count)]
-    ahead = builder.mul(index(kernel.left_ahead), step)
-    right_step = told.get("right_k", index(kernel.right_k.stride))
-    if "left_row" not in told:
-        return _Operands(left, right, asked, steps, ahead, right_step)
-    # LLVM would have a register for each row, and these are more than there are.
-    row = _as_it_is(builder, told["left_row"])
-    rows = row, _as_it_is(builder, builder.add(row, row))
-    lower = tuple(
-        _as_it_is(builder, kernel.left.address(builder, left, builder.mul(row, index(first))))
-        for first in range(_ROWS_BY_POINTER, kernel.rows, _ROWS_BY_POINTER)
-    )
-    return _Operands(left, right, asked, steps, ahead, right_step, lower, rows)
-
-
-def _as_it_is(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """Return a value of which LLVM is to know nothing but that it is in a register."""
-    same = ir.FunctionType(value.type, [value.type])
-    return builder.asm(same, "", "=r,0", [value], side_effect=False)
 
 
 def _emit_resume(
@@ -174,7 +122,7 @@ def _emit_resume(
 def _emit_pieces(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    operands: _Operands,
+    operands: Walk,
     steps: _Pieces,
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
@@ -222,7 +170,7 @@ def _emit_pieces(
 def _begin_piece(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    operands: _Operands,
+    operands: Walk,
     steps: _Pieces,
     at: ir.Value,
 ) -> list[ir.Value]:
@@ -292,7 +240,7 @@ def _either(builder: ir.IRBuilder, *ways: tuple[ir.Value, ir.Block]) -> ir.Value
 def _emit_steps(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    operands: _Operands,
+    operands: Walk,
     k: ir.Value,
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
@@ -313,7 +261,7 @@ def _emit_steps(
 def _emit_loop(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    operands: _Operands,
+    operands: Walk,
     span: tuple[ir.Value, ir.Value, int],
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
@@ -325,7 +273,7 @@ def _emit_loop(
     each = kernel.rows * kernel.vectors
     chains = len(start) // each
     along = builder.mul(first, operands.steps[1]), builder.mul(first, operands.right_step)
-    begins = _further(builder, kernel, operands, along)
+    begins = further(builder, kernel, operands, along)
     before = builder.block
     loop = builder.append_basic_block("k")
     after = builder.append_basic_block("done")
@@ -338,12 +286,7 @@ def _emit_loop(
     left, right = builder.phi(POINTER), builder.phi(POINTER)
     lower = tuple(builder.phi(POINTER) for _ in operands.lower)
     sums = [builder.phi(kernel.vector_type) for _ in start]
-    places = operands._replace(left=left, right=right, lower=lower)
-    if kernel.left.target.architecture == "x86_64":
-        # LLVM would take long to find another way to walk, which needs more registers.
-        walked = (_as_it_is(builder, place) for place in (left, right, *lower))
-        left_place, right_place, *lower_places = walked
-        places = operands._replace(left=left_place, right=right_place, lower=tuple(lower_places))
+    places = walked(builder, kernel, operands._replace(left=left, right=right, lower=lower))
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
     if operands.met is not None:
@@ -355,7 +298,7 @@ def _emit_loop(
         added[chain] = _emit_step(builder, kernel, places, number, added[chain])
     following = builder.add(step, index(steps), flags=("nuw", "nsw"))
     along = operands.steps[steps], builder.mul(operands.right_step, index(steps))
-    ends = _further(builder, kernel, places, along)
+    ends = further(builder, kernel, places, along)
     carried = [step, left, right, *lower, *sums]
     given = [first, begins.left, begins.right, *begins.lower, *start]
     made = [following, ends.left, ends.right, *ends.lower, *added]
@@ -371,20 +314,6 @@ def _emit_loop(
         _either(builder, (value, before), (sum_, end))
         for value, sum_ in zip(start, added, strict=True)
     ]
-
-
-def _further(
-    builder: ir.IRBuilder,
-    kernel: Microkernel,
-    operands: _Operands,
-    along: tuple[ir.Value, ir.Value],
-) -> _Operands:
-    """Return where the operands are so many elements of the left and of the right further."""
-    return operands._replace(
-        left=kernel.left.address(builder, operands.left, along[0]),
-        right=kernel.right.address(builder, operands.right, along[1]),
-        lower=tuple(kernel.left.address(builder, place, along[0]) for place in operands.lower),
-    )
 
 
 def _emit_fence(builder: ir.IRBuilder) -> None:
@@ -406,7 +335,7 @@ def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) ->
 def _emit_step(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    operands: _Operands,
+    operands: Walk,
     number: int,
     sums: Sequence[ir.Value],
 ) -> list[ir.Value]:
@@ -426,27 +355,9 @@ def _emit_step(
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
     added = []
     for i in range(kernel.rows):
-        place = _row_of_left(builder, kernel, operands, left, (i, number))
+        place = row_of_left(builder, kernel, operands, left, (i, number))
         item = splat(builder, kernel.left.load(builder, place, 1, 1), kernel.lanes)
         for j, values in enumerate(row):
             total = sums[i * kernel.vectors + j]
             added.append(multiply_add(builder, dtype, item, values, total))
     return added
-
-
-def _row_of_left(
-    builder: ir.IRBuilder,
-    kernel: Microkernel,
-    operands: _Operands,
-    left: ir.Value,
-    at: tuple[int, int],
-) -> ir.Value:
-    """Return where the left has row and step `at`, the first row of which is at `left`."""
-    row, number = at
-    if not operands.rows:
-        return kernel.left.address(builder, left, index(row * kernel.left_row))
-    first, within = divmod(row, _ROWS_BY_POINTER)
-    begin = (operands.left, *operands.lower)[first]
-    if within:
-        begin = kernel.left.address(builder, begin, operands.rows[within - 1])
-    return kernel.left.address(builder, begin, operands.steps[number])

@@ -12,7 +12,6 @@ from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
-
 # A distance that a microkernel is told: of steps of k or of rows of the left, of rows of the right,
 # or of rows of the tile.
 Told = Literal["left_k", "left_row", "right_k", "tile_row"]
@@ -23,22 +22,22 @@ class Microkernel:
     """What one microkernel does: `rows` by `columns` sums, in whole vectors of `lanes`.
 
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
-    columns side by side. Of these distances the kernel is told those that `told` names, and they are
-    0 here: operands of any width have one kernel then. Rows of the tile are `tile_row` apart; it lies aside
-    (`is_aside`), for an epilogue, or is a part of the result, and goes past the caches if it
-    `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that says whether it
-    goes on with the sums in the tile. Each sum is the total of `chains` that are added up in turns,
-    enough to keep the multiply-add units busy; an iteration of its loop is `unrolled` steps of k,
-    at least one of each chain; if it `is_even` it is called with whole iterations, at least one of
-    them. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones
-    by the digits of k. What the processor does not fetch ahead by itself the kernel asks for,
-    `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing is. With
-    `asks_for_next` the rows of the left for the tile or the block of k behind this one are asked
-    for, a line of each row every so many steps, or line after line where rows follow one another
-    (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed panel
-    or of the next block of k, one in so many steps, or as much of rows as `next_steps` says; with
-    `steps_a_row` rows that it is told of, one in so many steps. With `inner` borders only pieces
-    within the spans it is given are added up.
+    columns side by side. Rows of the tile are `tile_row` apart. Of these distances the kernel is
+    told those that `told` names, and they are 0 here: operands of any width have one kernel then.
+    The tile lies aside (`is_aside`), for an epilogue, or is a part of the result, and goes past the
+    caches if it `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that
+    says whether it goes on with the sums in the tile. Each sum is the total of `chains` that are
+    added up in turns, enough to keep the multiply-add units busy; an iteration of its loop is
+    `unrolled` steps of k, at least one of each chain; if it `is_even` it is called with whole
+    iterations, at least one of them. Only `piece` steps of k lie evenly where it is given: then the
+    kernel finds the next ones by the digits of k. What the processor does not fetch ahead by itself
+    the kernel asks for, `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing
+    is. With `asks_for_next` the rows of the left for the tile or the block of k behind this one are
+    asked for, a line of each row every so many steps, or line after line where rows follow one
+    another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
+    panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` says;
+    with `steps_a_row` rows that it is told of, one in so many steps. With `inner` borders only
+    pieces within the spans it is given are added up.
     """
 
     rows: int

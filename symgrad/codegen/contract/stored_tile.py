@@ -48,9 +48,7 @@ def _emit_streamed(
             _emit_sums(builder, kernel, tile, sums)
 
 
-def places_in_tile(
-    builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile
-) -> list[ir.Value]:
+def places_in_tile(builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile) -> list[ir.Value]:
     """Return where each vector of the sums is stored in a tile."""
     rows = [builder.mul(tile.row, index(number)) for number in range(kernel.rows)]
     offsets = [

@@ -24,16 +24,12 @@ from symgrad.codegen.contract.pair_kernel import PairKernel
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
 from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.contract.register_tile import Microkernel, Told
+from symgrad.codegen.contract.unrolling import is_even, turns_of
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
-    LEAST_UNROLLED,
     MAX_TOLD_ROWS,
     MIN_TOLD_ROWS,
-    SHORT_LOOP,
-    SPARE_REGISTERS,
-    UNROLLED_CYCLES,
-    UNROLLED_STEPS,
 )
 from symgrad.records import dataclass, replace
 
@@ -197,7 +193,7 @@ def _microkernel(
     left_row = 0 if "left_row" in told else left_row
     left_k = replace(left_k, stride=0) if "left_k" in told else left_k
     right_k = replace(right_k, stride=0) if "right_k" in told else right_k
-    chains, unrolled = _turns(plan, left.target, rows, columns)
+    chains, unrolled = turns_of(plan, left.target, rows, columns)
     return Microkernel(
         rows=rows,
         columns=columns,
@@ -215,7 +211,7 @@ def _microkernel(
         is_empty=plan.k == 0,
         chains=chains,
         unrolled=unrolled,
-        is_even=_is_even(plan, unrolled),
+        is_even=is_even(plan, unrolled),
         told=told,
         piece=plan.walked_piece if plan.walks_pieces else None,
         left_ahead=ahead,
@@ -246,7 +242,7 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     elif is_plain and MIN_TOLD_ROWS <= plan.tile_rows <= MAX_TOLD_ROWS:
         told.append("left_row")
     sizes = itertools.product(_heights(plan), _widths(plan))
-    is_one = all(_turns(plan, stored.target, *size) == (1, 1) for size in sizes)
+    is_one = all(turns_of(plan, stored.target, *size) == (1, 1) for size in sizes)
     is_near = not _steps_ahead(plan, plan.right.row_stride, stored)
     is_plain = plan.pack_right == "none" and not asks and not plan.right.row_digits
     if is_plain and is_one and is_near:
@@ -287,55 +283,6 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
     is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
     steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
     return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
-
-
-def _turns(plan: ContractPlan, target: Target, rows: int, columns: int) -> tuple[int, int]:
-    """Return how many chains each sum of a tile is, and how many steps an iteration takes."""
-    whole = plan.whole_vectors(columns)
-    sums = rows * whole // plan.lanes
-    chains = _chains(sums, plan.k_run, target)
-    return chains, chains if chains > 1 else _unrolled(plan, sums + whole // plan.lanes, target)
-
-
-def _chains(sums: int, k: int, target: Target) -> int:
-    """Return the power of two of chains that keeps the units busy, if k is worth it.
-
-    They are to leave registers for what is loaded.
-    """
-    chains, held = 1, target.vector_registers - SPARE_REGISTERS
-    while chains * sums < min(target.adds_in_flight, held // 2 + 1) and 8 * chains <= k:
-        chains *= 2
-    return chains
-
-
-def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
-    """Return how many steps of k an iteration takes, of a microkernel that holds `registers`.
-
-    Four where its loop is short: the exit of such a loop is never predicted, and the multiply-add
-    units wait for what follows a tile or a piece. It pays where a product takes long, and where
-    registers are left for the elements that LLVM then loads ahead; two steps need fewer.
-    """
-    is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
-    steps = plan.walked_piece if plan.walks_pieces else min(plan.k, plan.block_k)
-    is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
-    if not is_short or plan.cycles < UNROLLED_CYCLES:
-        return 1
-    left = target.vector_registers - registers
-    # What is left over of each piece is a loop, too.
-    several = 2 if plan.walks_pieces and steps % UNROLLED_STEPS == 2 else UNROLLED_STEPS
-    if left >= (4 if is_folded else 5):
-        return several
-    # AVX2 has no multiply-add that broadcasts its operand: an element takes one register more.
-    return min(several, 2) if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
-
-
-def _is_even(plan: ContractPlan, unrolled: int) -> bool:
-    """Return whether all steps of k that a microkernel is called with are whole iterations."""
-    if plan.borders:
-        return False
-    last = plan.k - (plan.k_blocks - 1) * plan.block_k
-    runs = [plan.walked_piece] if plan.walks_pieces else [min(plan.k, plan.block_k), last]
-    return all(run > 0 and run % unrolled == 0 for run in runs)
 
 
 def _dot_kernel(

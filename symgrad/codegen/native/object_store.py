@@ -262,4 +262,6 @@ def _store(chosen: str, megabytes: int) -> ObjectStore | None:
 @lru_cache(maxsize=8)
 def _precompiled(chosen: str) -> ObjectStore | None:
     folder = cache_folder(os.environ, chosen, sys.platform)
-    return None if folder is None else ObjectStore(folder.parent / "precompiled", _PRECOMPILED_LIMIT)
+    return (
+        None if folder is None else ObjectStore(folder.parent / "precompiled", _PRECOMPILED_LIMIT)
+    )

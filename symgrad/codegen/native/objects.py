@@ -41,8 +41,8 @@ from symgrad.codegen.native.object_store import (
     EntryKey,
     ObjectStore,
     digest_of,
-    precompiled_store,
     object_store,
+    precompiled_store,
 )
 from symgrad.codegen.target import Target, llvm_version
 
@@ -184,7 +184,9 @@ class ObjectsOfKernels:
         """Return the objects of leaf functions that were precompiled."""
         if self._precompiled is None:
             return {}
-        found = {symbol: self._precompiled.read(self._key("precompiled", symbol)) for symbol in leaves}
+        found = {
+            symbol: self._precompiled.read(self._key("precompiled", symbol)) for symbol in leaves
+        }
         return {symbol: image for symbol, image in found.items() if image is not None}
 
     def precompile(self, module: LinkableModule) -> int:

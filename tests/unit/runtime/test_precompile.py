@@ -18,7 +18,7 @@ from symgrad.codegen.contract import leaf_functions
 from symgrad.codegen.native import known_leaves, objects
 from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native.known_leaves import KnownLeaves
-from symgrad.codegen.native.object_store import ObjectStore, precompiled_store
+from symgrad.codegen.native.object_store import ObjectStore, object_store, precompiled_store
 from symgrad.codegen.target import Target, target_named
 from symgrad.commands import caching
 from symgrad.compiler import emit_linkable
@@ -59,6 +59,12 @@ def forget() -> None:
     code_module._leaves.clear()
 
 
+def clear() -> None:
+    kernels = object_store()
+    assert kernels is not None
+    kernels.clear()
+
+
 def layer(width: int = 192, classes: int = 48) -> np.ndarray:
     """Return what a layer of a width computes that no sample has."""
     random = np.random.default_rng(0)
@@ -78,13 +84,13 @@ def test_a_layer_of_another_width_finds_what_was_precompiled(store, compiled):
     alone = layer()
     assert len(compiled) == 1
     forget()
-    objects.object_store().clear()
+    clear()
     assert precompile(wide_samples()) > 0
     compiled.clear()
     assert np.array_equal(layer(), alone)
     assert compiled == []
     forget()
-    objects.object_store().clear()
+    clear()
     with override(precompiled=False):
         assert np.array_equal(layer(), alone)
     assert len(compiled) == 1
@@ -113,7 +119,7 @@ def test_no_text_is_made_of_what_was_precompiled(emitted, compiled):
         alone = layer()
     assert emitted
     forget()
-    objects.object_store().clear()
+    clear()
     leaf_functions._emitted.cache_clear()
     emitted.clear()
     compiled.clear()
@@ -137,7 +143,7 @@ def test_kernels_have_the_same_names_and_code_whether_tiles_are_known_or_not(emi
 def test_stages_and_exports_of_a_step_with_known_tiles_are_whole(emitted, tmp_path):
     a, b = sg.placeholder((32, 192)), sg.placeholder((192, 48))
     step = sg.compile([a, b], sg.tanh(a @ b + 1.0))
-    assert "define internal void @\"contract.tile\"" in step.ir("llvm")
+    assert 'define internal void @"contract.tile"' in step.ir("llvm")
     assert "contract.tile" in step.ir("asm")
     x, w = np.ones((32, 192), np.float32), np.ones((192, 48), np.float32)
     step.export(tmp_path / "layer")
@@ -173,7 +179,7 @@ def test_precompiled_code_is_that_of_the_program(store, monkeypatch):
 def test_damaged_entries_are_as_good_as_none(store, compiled, damage):
     alone = layer()
     forget()
-    objects.object_store().clear()
+    clear()
     precompile(wide_samples())
     for path, _ in store.entries():
         content = path.read_bytes()
@@ -206,7 +212,11 @@ def test_programs_do_not_push_out_what_was_precompiled(store):
 
 def test_samples_are_of_all_forms_and_few_enough():
     every = list(samples())
-    assert {sample.is_transposed for sample in every} == {(False,) * 2, (True, False), (False, True)}
+    assert {sample.is_transposed for sample in every} == {
+        (False,) * 2,
+        (True, False),
+        (False, True),
+    }
     assert {sample.follows for sample in every} == {"nothing", "activation", "update"}
     assert len(every) < 10_000
 

@@ -1,0 +1,115 @@
+"""Addresses in a microkernel of a GEMM: where it is in the operands, and how it goes on.
+
+Of a left whose rows are a distance apart that the microkernel is told, each three rows have a
+pointer: row and twice that are all that is beside it in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.asking import Met
+from symgrad.codegen.contract.elements import index
+from symgrad.codegen.contract.register_tile import Microkernel, Told
+
+_ROWS_BY_POINTER = 3  # of a left whose rows are a distance apart that is told: 0, 1 and 2 of these
+
+
+class Walk(NamedTuple):
+    """Where some steps of k begin in the operands, and all of a run in what is asked for.
+
+    `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
+    asked for is from the step that is added up. Of a left whose rows are `rows` elements apart, and
+    two of them, `lower` are the rows below that each begin three of them.
+    """
+
+    left: ir.Value
+    right: ir.Value
+    asked: tuple[ir.Value, ...]
+    steps: Sequence[ir.Value]
+    ahead: ir.Value
+    right_step: ir.Value
+    lower: tuple[ir.Value, ...] = ()
+    rows: tuple[ir.Value, ...] = ()
+    met: Met | None = None
+
+
+def walk_of(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    places: tuple[ir.Value, ir.Value],
+    asked: tuple[ir.Value, ...],
+    told: Mapping[Told, ir.Value],
+) -> Walk:
+    """Return where operands begin, given the distances that the kernel is told."""
+    left, right = places
+    step = told.get("left_k", index(kernel.left_k.stride))
+    count = max(kernel.piece or 0, kernel.unrolled) + 1
+    steps = [builder.mul(index(number), step) for number in range(count)]
+    ahead = builder.mul(index(kernel.left_ahead), step)
+    right_step = told.get("right_k", index(kernel.right_k.stride))
+    if "left_row" not in told:
+        return Walk(left, right, asked, steps, ahead, right_step)
+    # LLVM would have a register for each row, and these are more than there are.
+    row = as_it_is(builder, told["left_row"])
+    rows = row, as_it_is(builder, builder.add(row, row))
+    lower = tuple(
+        as_it_is(builder, kernel.left.address(builder, left, builder.mul(row, index(first))))
+        for first in range(_ROWS_BY_POINTER, kernel.rows, _ROWS_BY_POINTER)
+    )
+    return Walk(left, right, asked, steps, ahead, right_step, lower, rows)
+
+
+def as_it_is(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """Return a value of which LLVM is to know nothing but that it is in a register."""
+    same = ir.FunctionType(value.type, [value.type])
+    return builder.asm(same, "", "=r,0", [value], side_effect=False)
+
+
+def further(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    operands: Walk,
+    along: tuple[ir.Value, ir.Value],
+) -> Walk:
+    """Return where the operands are so many elements of the left and of the right further."""
+    return operands._replace(
+        left=kernel.left.address(builder, operands.left, along[0]),
+        right=kernel.right.address(builder, operands.right, along[1]),
+        lower=tuple(kernel.left.address(builder, place, along[0]) for place in operands.lower),
+    )
+
+
+def row_of_left(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    operands: Walk,
+    left: ir.Value,
+    at: tuple[int, int],
+) -> ir.Value:
+    """Return where the left has row and step `at`, the first row of which is at `left`."""
+    row, number = at
+    if not operands.rows:
+        return kernel.left.address(builder, left, index(row * kernel.left_row))
+    first, within = divmod(row, _ROWS_BY_POINTER)
+    begin = (operands.left, *operands.lower)[first]
+    if within:
+        begin = kernel.left.address(builder, begin, operands.rows[within - 1])
+    return kernel.left.address(builder, begin, operands.steps[number])
+
+
+def walked(builder: ir.IRBuilder, kernel: Microkernel, operands: Walk) -> Walk:
+    """Return operands of which LLVM is to see no more than that they are walked through.
+
+    On x86 it would take a fifth of its time to find another way to walk, which takes registers from
+    the pointers; elsewhere that way takes registers from the sums.
+    """
+    if kernel.left.target.architecture != "x86_64":
+        return operands
+    return operands._replace(
+        left=as_it_is(builder, operands.left),
+        right=as_it_is(builder, operands.right),
+        lower=tuple(as_it_is(builder, place) for place in operands.lower),
+    )
