@@ -263,11 +263,8 @@ UNROLLED_STEPS = 4
 LEAST_UNROLLED = 8
 SHORT_LOOP = 1024
 UNROLLED_CYCLES = 2**20
-# Rows of a tile whose distance the microkernel may be told: each three have a register.
-MIN_TOLD_ROWS = 2
-MAX_TOLD_ROWS = 9
-# Steps of k of a piece that are written out rather than looped over, at the most.
-SHORT_PIECE = 8
+TOLD_ROWS = range(2, 10)  # of a tile, whose distance a microkernel is told: three have a register
+SHORT_PIECE = 8  # steps of k of a piece that are written out, at the most
 # Of so many a microkernel finds where the next piece begins before it adds one up.
 EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then

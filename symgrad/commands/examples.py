@@ -52,6 +52,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "cache": {
         "symgrad cache": "what is in it, and its limit",
         "symgrad cache path": "the folder it is in",
+        "symgrad cache precompile": "compile what most products need, once for a machine",
         "symgrad cache clear": "remove all of it",
     },
     "info": {

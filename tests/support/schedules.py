@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from symgrad import cost_model
-from symgrad.codegen.contract import border, planning, products, variants, window_planning
+from symgrad.codegen.contract import border, planning, products, window_planning
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
@@ -80,7 +80,7 @@ def in_squares() -> Iterator[None]:
 @contextmanager
 def unrolled() -> Iterator[None]:
     """Unroll the loop of every microkernel that has registers left, however short it is."""
-    with mock.patch.multiple(variants, UNROLLED_CYCLES=0, LEAST_UNROLLED=2):
+    with mock.patch.multiple(unrolling, UNROLLED_CYCLES=0, LEAST_UNROLLED=2):
         yield
 
 
@@ -161,7 +161,7 @@ def pixels_in_place() -> Iterator[None]:
     with (
         windows_packed(),
         mock.patch.object(planning, "packing_cycles", packing_cycles),
-        mock.patch.multiple(variants, UNROLLED_CYCLES=0, LEAST_UNROLLED=1),
+        mock.patch.multiple(unrolling, UNROLLED_CYCLES=0, LEAST_UNROLLED=1),
     ):
         yield
 

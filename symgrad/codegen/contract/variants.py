@@ -28,8 +28,7 @@ from symgrad.codegen.contract.unrolling import is_even, turns_of
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
-    MAX_TOLD_ROWS,
-    MIN_TOLD_ROWS,
+    TOLD_ROWS,
 )
 from symgrad.records import dataclass, replace
 
@@ -239,7 +238,7 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     is_plain = plan.pack_left == "none" and not asks and not plan.left.row_digits
     if plan.pack_left == "none" and plan.left.row_stride == 1:
         told.append("left_k")
-    elif is_plain and MIN_TOLD_ROWS <= plan.tile_rows <= MAX_TOLD_ROWS:
+    elif is_plain and plan.tile_rows in TOLD_ROWS:
         told.append("left_row")
     sizes = itertools.product(_heights(plan), _widths(plan))
     is_one = all(turns_of(plan, stored.target, *size) == (1, 1) for size in sizes)
