@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from symgrad import cost_model
-from symgrad.codegen.contract import border, planning, products, window_planning
+from symgrad.codegen.contract import border, planning, products, unrolling, window_planning
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
