@@ -45,9 +45,10 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
 
 
 def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:
-    """Return the lines that vectors of `loop` store runs to, in the order of memory."""
+    """Return the lines that a vector of `loop` stores runs to, in the order of memory."""
     is_written_out = scope.written_out is not None
-    if not loop.asks or is_written_out or scope.around is not None or scope.vector.width == 1:
+    is_whole = 1 < scope.vector.width == loop.vector
+    if not loop.asks or is_written_out or scope.around is not None or not is_whole:
         return []
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
     lines = lines_written(loop, sizes, scope.target.memory.line_bytes)
@@ -58,11 +59,11 @@ def asked_behind(scope: KernelScope, body: Sequence[Stmt]) -> dict[int, Sequence
     """Return some of the lines to ask for for each of the values that they are asked for behind.
 
     Values are named by their identity. They are evenly apart among all that a body computes of
-    floats that fill a register at most.
+    floats that fill a register.
     """
     lines = scope.asked
-    widest = scope.target.vector_bytes // scope.vector.width
-    values = [let for let in body if isinstance(let, Let) and _is_float(let, widest)]
+    size = scope.target.vector_bytes // scope.vector.width
+    values = [let for let in body if isinstance(let, Let) and _is_float(let, size)]
     turns = min(len(lines) // LINES_AT_ONCE, len(values))
     found: dict[int, Sequence[AskedLine]] = {}
     for turn in range(turns):
@@ -72,12 +73,12 @@ def asked_behind(scope: KernelScope, body: Sequence[Stmt]) -> dict[int, Sequence
     return found
 
 
-def _is_float(let: Let, widest: int) -> bool:
-    """Return whether a float of `widest` bytes at most, and no half of one, is computed."""
+def _is_float(let: Let, size: int) -> bool:
+    """Return whether a float of `size` bytes, and no half of one, is computed."""
     if not isinstance(let.value, Op):
         return False
     dtype = let.value.dtype
-    return dtype.is_float and not dtype.is_half and dtype.itemsize <= widest
+    return dtype.is_float and not dtype.is_half and dtype.itemsize == size
 
 
 def emit_asking_behind(scope: KernelScope, let: Let, lines: Sequence[AskedLine]) -> None:

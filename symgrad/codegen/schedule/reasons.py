@@ -6,7 +6,7 @@ decided here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.kernel_costs import shared_cycles
@@ -26,7 +26,7 @@ from symgrad.codegen.loops.language import (
     Store,
     square_of,
 )
-from symgrad.codegen.loops.next_pages import rows_written, walks
+from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.next_rows import sweeps
 from symgrad.codegen.schedule.interleave import body_flops, live_values
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
@@ -37,10 +37,11 @@ from symgrad.cost_model import SHARING_CYCLES
 
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
     """Return why the loops, folds and products of a kernel are computed as they are, each once."""
-    return tuple(dict.fromkeys(_reasons(kernel.body, target)))
+    sizes = {param.name: param.dtype.itemsize for param in kernel.params}
+    return tuple(dict.fromkeys(_reasons(kernel.body, target, sizes)))
 
 
-def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
+def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> Iterator[str]:
     for statement in body:
         match statement:
             case For():
@@ -49,8 +50,8 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
                 has_nests = any(isinstance(s, For) for s in inner)
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
-                yield from _asking_reasons(statement, loops[-1])
-                yield from _reasons(inner, target)
+                yield from _asking_reasons(statement, loops[-1], target, sizes)
+                yield from _reasons(inner, target, sizes)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
             case Prefix():
@@ -65,12 +66,19 @@ def _reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
                 pass
 
 
-def _asking_reasons(outermost: For, around: For) -> Iterator[str]:
+def _asking_reasons(
+    outermost: For, around: For, target: Target, sizes: Mapping[str, int]
+) -> Iterator[str]:
     if outermost.asks and outermost.vector == 1:
         count = len(rows_written(outermost))
         yield (
             f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
             "rows of each are more than a core has of its caches"
+        )
+    elif outermost.asks and lines_written(outermost, sizes, target.memory.line_bytes):
+        yield (
+            f"{outermost.var} asks for the lines that it writes while it computes: "
+            f"{body_flops(outermost.body)} operations an element come before"
         )
     elif outermost.asks:
         count = len({buffer for buffer, _ in walks(outermost)})

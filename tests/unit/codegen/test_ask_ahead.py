@@ -7,14 +7,14 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.language import For, Index
-from symgrad.codegen.loops.next_pages import rows_written, walks
+from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.ask_ahead import ask_ahead
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
-from symgrad.codegen.target import target_named
-from symgrad.compiler import CompileOptions
+from symgrad.codegen.target import Target, target_named
+from symgrad.compiler import CompileOptions, lower_graph
 from symgrad.graph.graph import Graph
 from symgrad.passes.table import Options
 from symgrad.runtime.executable import Executable
@@ -137,3 +137,57 @@ def test_rows_that_are_asked_for_change_no_bit(threads):
     (found,) = run_native(asking, arrays).outputs
     wanted = arrays[0][arrays[1][:, 0]] * 2.0 + arrays[0][arrays[1][:, 1]]
     np.testing.assert_array_equal(found, wanted)
+
+
+def cholesky_of(count: int, dtype: str = "float64") -> Graph:
+    x = sg.placeholder((count, 16, 16), dtype, name="x")
+    return Graph([sg.linalg.cholesky(x)], [x])
+
+
+def symmetric(count: int, dtype: str = "float64") -> np.ndarray:
+    x = np.random.default_rng(count).standard_normal((count, 16, 16))
+    return (x @ x.swapaxes(-1, -2) + 16 * np.eye(16)).astype(dtype)
+
+
+def asking_loops(graph: Graph, target: Target) -> list[For]:
+    options = CompileOptions(target, 0, False, False, ONE_THREAD)
+    kernels = lower_graph(graph, options).program.kernels
+    loops = (loop for kernel in kernels for loop in kernel.body if isinstance(loop, For))
+    return [loop for loop in loops if loop.asks]
+
+
+def test_a_loop_over_small_matrices_asks_for_the_lines_of_its_results():
+    (loop,) = asking_loops(cholesky_of(1000), target_named("x86-64-v4"))
+    lines = lines_written(loop, {"b1": 8}, 64)
+    assert lines == [("b1", Index(8 * n, ((loop.var, 256),))) for n in range(32)]
+
+
+@pytest.mark.parametrize(
+    ("count", "target"),
+    [
+        (64, "x86-64-v4"),  # results that a near cache holds
+        (1000, "x86-64"),  # no wide registers by which values could be held up
+        (1000, "aarch64"),
+    ],
+)
+def test_other_loops_over_small_matrices_do_not_ask(count, target):
+    assert asking_loops(cholesky_of(count), target_named(target)) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+def test_lines_that_are_asked_for_change_no_bit(dtype, threads):
+    # Matrices that are left over are taken by narrower vectors.
+    graph, arrays = cholesky_of(2015, dtype), [symmetric(2015, dtype)]
+    options = CompileOptions(NATIVE, 1, False, False, threads)
+    asking = Executable(graph, options)
+    plain = Executable(graph, options, passes=Options(skip=["ask-ahead"]))
+    (found,), (wanted,) = (run_native(e, arrays).outputs for e in (asking, plain))
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.isa("avx512f")
+def test_a_kernel_says_why_it_asks_for_lines():
+    x = sg.placeholder((1000, 16, 16), "float64")
+    (kernel,) = sg.compile([x], sg.linalg.cholesky(x)).kernels
+    assert any("asks for the lines that it writes" in reason for reason in kernel.reasons)
