@@ -51,7 +51,8 @@ def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:
     if not loop.asks or is_written_out or scope.around is not None or not is_whole:
         return []
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
-    lines = lines_written(loop, sizes, scope.target.memory.line_bytes)
+    memory = scope.target.memory
+    lines = lines_written(loop, sizes, memory.line_bytes, memory.followed_bytes)
     return [(buffer, at, lane) for lane in range(scope.vector.width) for buffer, at in lines]
 
 

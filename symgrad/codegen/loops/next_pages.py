@@ -47,11 +47,13 @@ def rows_written(loop: For) -> dict[str, int]:
     return {buffer: row for buffer, row in found.items() if row}
 
 
-def lines_written(loop: For, sizes: Mapping[str, int], line: int) -> list[tuple[str, Index]]:
+def lines_written(
+    loop: For, sizes: Mapping[str, int], line: int, apart: int
+) -> list[tuple[str, Index]]:
     """Return where the lines begin in which an iteration of a loop without others writes runs.
 
     `sizes` are the bytes of an element of each buffer, and `line` those of a line: the first is
-    taken to be one where a buffer begins. Iterations are a line apart at least.
+    taken to be one where a buffer begins. Those of iterations are `apart` bytes apart at least.
     """
     if not all(isinstance(statement, Plain) for statement in loop.body):
         return []
@@ -62,7 +64,7 @@ def lines_written(loop: For, sizes: Mapping[str, int], line: int) -> list[tuple[
         if not row.is_run or not isinstance(first, Store):
             continue
         size, start = sizes[first.buffer], row.start
-        if start.coefficient(loop.var) * size < line:
+        if start.coefficient(loop.var) * size < apart:
             continue
         for place in range(start.const, start.const + len(row.members)):
             number = place * size // line

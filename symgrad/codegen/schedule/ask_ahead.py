@@ -21,8 +21,9 @@ A loop that computes for long and then writes many lines, as that over a batch o
 
     for i in 0..1000 vector(8) { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
 
-has nothing to do with memory while it computes, and waits for each of the lines at its end. It asks
-for them while it computes, some after every few values.
+has nothing to do with memory while it computes, and waits for each of the lines at its end, which a
+processor does not fetch ahead where iterations are far apart. It asks for them while it computes,
+some after every few values.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _computes_before_it_writes(loop: For, sizes: dict[str, int], target: Target)
     memory = target.memory
     if loop.vector == 1 or target.register_constraint is None:
         return False
-    lines = lines_written(loop, sizes, memory.line_bytes)
+    lines = lines_written(loop, sizes, memory.line_bytes, memory.followed_bytes)
     far = len(lines) * memory.line_bytes * loop.extent > memory.l2_bytes
     return far and len(lines) * loop.vector <= body_flops(loop.body)
 

@@ -75,7 +75,9 @@ def _asking_reasons(
             f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
             "rows of each are more than a core has of its caches"
         )
-    elif outermost.asks and lines_written(outermost, sizes, target.memory.line_bytes):
+    elif outermost.asks and lines_written(
+        outermost, sizes, target.memory.line_bytes, target.memory.followed_bytes
+    ):
         yield (
             f"{outermost.var} asks for the lines that it writes while it computes: "
             f"{body_flops(outermost.body)} operations an element come before"
