@@ -11,8 +11,8 @@ becomes
 where `temporary0` and `temporary1` are a block of rows, since nothing else reads them: their memory
 grows with the length of a row and not with its square. Which kernels have the same rows
 `schedule/row_stages.py` says, and what is made of them `schedule/fuse_products.py`. Here are found
-launches that read what a product makes, or what is made of that; what is between them and needs
-nothing of them is done before.
+launches that read what a product makes, or what is made of that, and the one that makes the rows
+which it reads; what is between them and needs nothing of them is done before.
 """
 
 from __future__ import annotations
@@ -216,9 +216,9 @@ class _RowFusions:
         self._multiplied = {argument for p in products for argument in _arguments(p, "in")}
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
-        """Fuse the product at `position` with later launches, in place; return whether it was.
+        """Fuse the launch at `position` with later ones, in place; return whether it was.
 
-        Or what computes its rows, if nothing but the product and what it is fused with reads these.
+        It is a product, or computes rows that nothing but a product and what joins that reads.
         """
         first = instrs[position]
         end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
@@ -239,7 +239,7 @@ class _RowFusions:
     def _begun(self, first: Instr, later: Sequence[Instr]) -> _RowGroup | None:
         """Return a group of a product, or of what computes rows for one of `later`, None if none.
 
-        It is known of the product how many rows a block has.
+        How many rows a block has follows from what the product makes.
         """
         if not isinstance(first, Launch) or first.fused:
             return None
