@@ -11,8 +11,8 @@ becomes
 where `temporary0` and `temporary1` are a block of rows, since nothing else reads them: their memory
 grows with the length of a row and not with its square. Which kernels have the same rows
 `schedule/row_stages.py` says, and what is made of them `schedule/fuse_products.py`. Here are found
-launches that read what a product makes, or what is made of that, and the one that makes the rows
-which it reads; what is between them and needs nothing of them is done before.
+launches that read what a product makes, or what is made of that; what is between them and needs
+nothing of them is done before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from symgrad.codegen.program.language import (
     Launch,
     Program,
     buffers_of,
-    launches_of,
     root,
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
@@ -98,19 +97,13 @@ class _RowGroup:
         return math.prod(self.rows.batch) > 1
 
     @property
-    def begins_before(self) -> bool:
-        """Whether the first stage is no product, but computes the rows of the one behind it."""
-        return self.stages[0].axis is None
-
-    @property
     def has_folds(self) -> bool:
         """Whether the first product's rows are folded, as by a softmax, before another has them.
 
         Be it written out or not.
         """
-        first = int(self.begins_before)
-        made = _written(self.stages[first])
-        for stage in self.stages[first + 1 :]:
+        made = _written(self.stages[0])
+        for stage in self.stages[1:]:
             if not any(buffer in made for buffer, _, _ in row_accesses(stage)):
                 continue
             if not is_free_of(stage.statement.body, Fold) or self._shortens(stage):
@@ -211,60 +204,28 @@ class _RowFusions:
         numbers = (b.number for b in held if b.place == "temporary")
         self._numbers = itertools.count(max(numbers, default=-1) + 1)
         self.names = KernelNames(program.kernels)
-        launches = launches_of(program.all_instrs)
-        products = (launch for launch in launches if self._rows(launch) is not None)
-        self._multiplied = {argument for p in products for argument in _arguments(p, "in")}
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
-        """Fuse the launch at `position` with later ones, in place; return whether it was.
-
-        It is a product, or computes rows that nothing but a product and what joins that reads.
-        """
+        """Fuse the product at `position` with later launches, in place; return whether it was."""
         first = instrs[position]
-        end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
-        group = self._begun(first, instrs[position + 1 : end])
-        if group is None:
+        if not isinstance(first, Launch) or first.fused:
             return False
+        rows = product_rows(self._alone.get(first.name, first.kernel))
+        if rows is None:
+            return False
+        group = _RowGroup(rows, self._alone)
+        group.block = self._block(group) if group.join(first) else 0
+        if not group.block:
+            return False
+        end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
         before, behind = self._gather(group, instrs[position + 1 : end])
         own = self._own(group)
-        if group.begins_before and not (group.stages[1:] and _written(group.stages[0]) <= own):
-            return False
         saved = (p.nbytes for n, p in group.params.items() if n in own)
         is_gain = group.is_batch or group.has_folds
         if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_OF_PRODUCTS:
             return False
         instrs[position:end] = [*before, self._launch(group, own), *behind]
         return True
-
-    def _begun(self, first: Instr, later: Sequence[Instr]) -> _RowGroup | None:
-        """Return a group of a product, or of what computes rows for one of `later`, None if none.
-
-        How many rows a block has follows from what the product makes.
-        """
-        if not isinstance(first, Launch) or first.fused:
-            return None
-        product = first if self._rows(first) is not None else self._reader(first, later)
-        rows = None if product is None else self._rows(product)
-        if product is None or rows is None:
-            return None
-        group = _RowGroup(rows, self._alone)
-        block = self._block(group) if group.join(product) else 0
-        if product is not first:
-            group = _RowGroup(rows, self._alone)
-            block = block if group.join(first) else 0
-        group.block = block
-        return group if block else None
-
-    def _rows(self, launch: Launch) -> MatrixRows | None:
-        return product_rows(self._alone.get(launch.name, launch.kernel))
-
-    def _reader(self, launch: Launch, later: Sequence[Instr]) -> Launch | None:
-        """Return the first launch that reads what one writes, if products read that."""
-        made = _arguments(launch, "out")
-        if made.isdisjoint(self._multiplied):
-            return None
-        launches = (instr for instr in later if isinstance(instr, Launch))
-        return next((r for r in launches if not made.isdisjoint(_arguments(r, "in"))), None)
 
     def _block(self, group: _RowGroup) -> int:
         """Return how many rows a block has, 0 if what a product makes is little, or no rows."""

@@ -70,7 +70,7 @@ def rows_of_block(rows: MatrixRows, row_bytes: int) -> int:
     >>> from symgrad.codegen.schedule.fuse_products import rows_of_block
     >>> from symgrad.codegen.schedule.row_stages import MatrixRows
     >>> rows_of_block(MatrixRows((8,), 1024), 4096), rows_of_block(MatrixRows((8,), 1021), 4096)
-    (64, 0)
+    (128, 0)
     """
     most = max(LEAST_ROW_BLOCK, BYTES_OF_ROW_BLOCK // row_bytes)
     # Threads share batches, or else blocks.

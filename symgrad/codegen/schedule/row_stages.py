@@ -189,7 +189,7 @@ def _candidates(statement: Stmt, rows: MatrixRows) -> Iterator[Stage]:
         along = (axis for axis in _AXES if getattr(moved, axis)[1] == rows.count)
         yield from (Stage(moved, axis) for axis in along if not _has_digits(product, axis))
     elif isinstance(statement, For) and is_free_of(statement.body, Product):
-        loops, _ = perfect_nest(_by_rows(statement, rows))
+        loops, _ = perfect_nest(statement)
         ways = (loops[: number + 1] for number in range(len(loops)))
         found = next((w for w in ways if _places(w, [*batch, (ROW, rows.count)]) is not None), None)
         if found is None or any(loop.ordered for loop in found):
@@ -200,19 +200,6 @@ def _candidates(statement: Stmt, rows: MatrixRows) -> Iterator[Stage]:
             body = _substituted(found[-1].body, places)
             loop = replace(found[-1], var=ROW, extent=rows.count, body=body, parallel=None)
             yield Stage(loop, None)
-
-
-def _by_rows(loop: For, rows: MatrixRows) -> For:
-    """Return a loop over all elements of rows as one over the rows with one over theirs inside."""
-    count = math.prod(rows.batch) * rows.count
-    length = loop.extent // count
-    if loop.extent % count or length < 2 or length % loop.vector or loop.ordered:
-        return loop
-    element = f"{loop.var}.element"
-    place = index_of((loop.var, length), (element, 1))
-    body = map_indices(loop.body, lambda index: substitute_variable(index, loop.var, place))
-    inner = replace(loop, var=element, extent=length, body=body, parallel=None, asks=False)
-    return For(loop.var, count, (inner,))
 
 
 def _has_digits(product: Product, axis: Axis) -> bool:
