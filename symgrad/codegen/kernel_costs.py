@@ -122,6 +122,8 @@ def _accessed(body: Sequence[Stmt]) -> Iterator[Index]:
         match statement:
             case Let(_, Load(_, index, _)) | Store(_, index, _):
                 yield index
+            case _:
+                pass
 
 
 def kernel_parts(kernel: Kernel) -> int:
