@@ -119,11 +119,10 @@ def _apart_cycles(statement: Stmt) -> float:
 
 def _accessed(body: Sequence[Stmt]) -> Iterator[Index]:
     for statement in body:
-        match statement:
-            case Let(_, Load(_, index, _)) | Store(_, index, _):
-                yield index
-            case _:
-                pass
+        if isinstance(statement, Store):
+            yield statement.index
+        elif isinstance(statement, Let) and isinstance(statement.value, Load):
+            yield statement.value.index
 
 
 def kernel_parts(kernel: Kernel) -> int:

@@ -53,7 +53,10 @@ def is_made_beside(drafts: Drafts, early: Early) -> bool:
 
 
 def _kept_for(drafts: Drafts, draft: Draft) -> list[tuple[Draft, list[Tensor]]]:
-    """Return groups that compute several arrays which are kept for `draft` alone, with these."""
+    """Return groups that compute several arrays which are kept for `draft` alone, with these.
+
+    Groups of elementwise ops alone are cut where that is best for both sides.
+    """
     found: dict[int, tuple[Draft, list[Tensor]]] = {}
     for tensor in drafts.read_from_memory(draft):
         home = drafts.home.get(tensor.node)
@@ -61,6 +64,8 @@ def _kept_for(drafts: Drafts, draft: Draft) -> list[tuple[Draft, list[Tensor]]]:
             continue
         producer = home.final()
         readers = {id(reader.final()) for reader in drafts.wanted[tensor].values()}
+        if producer.anchor is None:
+            continue
         if producer is not draft and readers <= {id(producer), id(draft)}:
             found.setdefault(id(producer), (producer, []))[1].append(tensor)
     return [(producer, arrays) for producer, arrays in found.values() if len(arrays) > 1]

@@ -45,13 +45,18 @@ def test_a_long_sum_of_few_results_reads_as_much_at_a_time_as_stays_in_the_secon
     assert near.block_k * near.tile_columns * 4 == TARGET.memory.l1_bytes
 
 
-def test_a_left_whose_terms_lie_on_pages_is_packed_some_terms_at_a_time():
+def test_a_left_whose_terms_are_far_apart_is_packed_some_terms_at_a_time():
     turned = Operand(1, 2048, 4), Operand(2048, 1, 4), Operand(2048, 1, 4)
     packed = plan_contract(2048, 2048, 2048, dtypes.float32, *turned, TARGET)
     assert (packed.pack_left, packed.packed_terms) == ("copy", 16)
     assert packed.packed_tile_elements == packed.block_k * packed.packed_rows + packed.lanes
     near = plan_contract(
-        2048, 2048, 2048, dtypes.float32, *turned, with_memory(page_bytes=1 << 20, l2_bytes=1 << 14)
+        2048,
+        2048,
+        2048,
+        dtypes.float32,
+        *turned,
+        with_memory(followed_bytes=1 << 20, l2_bytes=1 << 14),
     )
     assert (near.pack_left, near.packed_terms) == ("copy", near.block_k)
     assert near.packed_tile_elements == near.block_k * near.packed_rows
