@@ -103,7 +103,7 @@ def _times(s: Scalars[ScalarExpr], x: ScalarExpr, factor: float) -> ScalarExpr:
 
 gelu_by_erf_op = elementwise(
     "gelu_by_erf",
-    infer=infer_same("gelu", is_float),
+    infer=infer_same("gelu_by_erf", is_float),
     reference=_by_erf_meaning,
     grad=_by_erf_grad,
     body=_by_erf_body,
@@ -111,7 +111,7 @@ gelu_by_erf_op = elementwise(
 
 gelu_by_tanh_op = elementwise(
     "gelu_by_tanh",
-    infer=infer_same("gelu", is_float),
+    infer=infer_same("gelu_by_tanh", is_float),
     reference=_by_tanh_meaning,
     grad=_by_tanh_grad,
     body=_by_tanh_body,
