@@ -31,7 +31,7 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, places_in_tile
-from symgrad.codegen.contract.walking import Walk, further, row_of_left, walk_of, walked
+from symgrad.codegen.contract.walking import Walk, further, row_of_left, walk_of
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
 
@@ -285,8 +285,8 @@ def _emit_loop(
     step = builder.phi(INDEX, "step")
     left, right = builder.phi(POINTER), builder.phi(POINTER)
     lower = tuple(builder.phi(POINTER) for _ in operands.lower)
+    places = operands._replace(left=left, right=right, lower=lower)
     sums = [builder.phi(kernel.vector_type) for _ in start]
-    places = walked(builder, kernel, operands._replace(left=left, right=right, lower=lower))
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
     if operands.met is not None:

@@ -98,18 +98,3 @@ def row_of_left(
     if within:
         begin = kernel.left.address(builder, begin, operands.rows[within - 1])
     return kernel.left.address(builder, begin, operands.steps[number])
-
-
-def walked(builder: ir.IRBuilder, kernel: Microkernel, operands: Walk) -> Walk:
-    """Return operands of which LLVM is to see no more than that they are walked through.
-
-    On x86 it would take a fifth of its time to find another way to walk, which takes registers from
-    the pointers; elsewhere that way takes registers from the sums.
-    """
-    if kernel.left.target.architecture != "x86_64":
-        return operands
-    return operands._replace(
-        left=as_it_is(builder, operands.left),
-        right=as_it_is(builder, operands.right),
-        lower=tuple(as_it_is(builder, place) for place in operands.lower),
-    )
