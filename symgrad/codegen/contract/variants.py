@@ -228,20 +228,20 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     """Return which distances between elements of operands microkernels are told.
 
     So it is where finding what they read takes no instruction more and there are registers: steps
-    of a left whose rows lie side by side, else its rows if they are few, and rows of a right that
-    are read one in an iteration.
+    of a left whose rows lie side by side, else its rows if they are few, and rows of a right. The
+    latter two where an iteration reads one step, since unrolled ones have no register to spare.
     """
     if plan.method != "tile" or plan.has_pieces:
         return ()
     told: list[Told] = []
+    sizes = itertools.product(_heights(plan), _widths(plan))
+    is_one = all(turns_of(plan, stored.target, *size) == (1, 1) for size in sizes)
     asks = plan.asks_for_next or plan.next_steps is not None or plan.goes_on is not None
     is_plain = plan.pack_left == "none" and not asks and not plan.left.row_digits
     if plan.pack_left == "none" and plan.left.row_stride == 1:
         told.append("left_k")
-    elif is_plain and plan.tile_rows in TOLD_ROWS:
+    elif is_plain and is_one and plan.tile_rows in TOLD_ROWS:
         told.append("left_row")
-    sizes = itertools.product(_heights(plan), _widths(plan))
-    is_one = all(turns_of(plan, stored.target, *size) == (1, 1) for size in sizes)
     is_near = not _steps_ahead(plan, plan.right.row_stride, stored)
     is_plain = plan.pack_right == "none" and not asks and not plan.right.row_digits
     if is_plain and is_one and is_near:
