@@ -27,9 +27,7 @@ from symgrad.codegen.contract.register_tile import Microkernel, Told
 from symgrad.codegen.contract.unrolling import is_even, turns_of
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
-from symgrad.cost_model import (
-    TOLD_ROWS,
-)
+from symgrad.cost_model import TOLD_ROWS
 from symgrad.records import dataclass, replace
 
 

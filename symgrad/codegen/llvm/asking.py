@@ -63,6 +63,8 @@ def asked_behind(scope: KernelScope, body: Sequence[Stmt]) -> dict[int, Sequence
     floats that fill a register.
     """
     lines = scope.asked
+    if not lines:
+        return {}
     size = scope.target.vector_bytes // scope.vector.width
     values = [let for let in body if isinstance(let, Let) and _is_float(let, size)]
     turns = min(len(lines) // LINES_AT_ONCE, len(values))

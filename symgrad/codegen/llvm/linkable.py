@@ -64,10 +64,8 @@ class LinkableModule:
         self._module = module
         self._known = {name: kept for name, kept in known.items() if name in module.globals}
         self._texts = {g.ref[2:-1]: "\n".join(g.lines()) for g in module.globals.values()}
-        for name in (
-            *self._known,
-            *module.elsewhere,
-        ):  # as one that is defined is declared where it is not
+        # As one that is defined is declared where it is not.
+        for name in (*self._known, *module.elsewhere):
             self._texts[name] = module.globals[name].header
         head = [f'target triple = "{module.triple}"'] if module.triple else []
         self.emitted = "\n".join([*head, *self._texts.values(), *module.metadata, ""])

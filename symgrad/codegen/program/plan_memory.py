@@ -6,13 +6,14 @@ more than the sum of all requests.
 
 Where that takes more than what is alive at once, the largest requests are placed in other orders
 as well, each at the lowest place that is free for as long as it lives (offline dynamic storage
-allocation, first fit), and the smallest arena is taken. There are few enough of those for each to
-be compared with all others.
+allocation, first fit), some of which are repaired, until an arena is small enough. There are few
+enough of those for each to be compared with all others.
 """
 
 from __future__ import annotations
 
 import heapq
+import sys
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
 
 _MOST_COMPARED = 256  # requests, each with all others: a millisecond an order
+_REPAIRS = 8  # of the order of birth
 Places = tuple[list[int], int]  # the offset of each request, and the size of the arena
 
 
@@ -48,9 +50,10 @@ def plan_memory(requests: Sequence[Request]) -> Places:
         places_apart = _by_birth(requests, apart)
         if places_apart[1] <= (1 + SPARE_OF_ARENA) * places[1]:
             sizes, places = apart, places_apart
-    if places[1] <= (1 + SPARE_OF_ARENA) * _most_alive(requests, sizes):
+    enough = (1 + SPARE_OF_ARENA) * _most_alive(requests, sizes)
+    if places[1] <= enough:
         return places
-    return min(places, _in_other_orders(requests, sizes), key=lambda found: found[1])
+    return min(places, _in_other_orders(requests, sizes, enough), key=lambda found: found[1])
 
 
 def _most_alive(requests: Sequence[Request], sizes: Sequence[int]) -> int:
@@ -77,26 +80,40 @@ def _by_birth(requests: Sequence[Request], sizes: Sequence[int]) -> Places:
     return offsets, arena.size
 
 
-def _in_other_orders(requests: Sequence[Request], sizes: Sequence[int]) -> Places:
-    """Return the smallest arena by first fit of the largest requests; others lie behind them."""
+def _in_other_orders(requests: Sequence[Request], sizes: Sequence[int], enough: float) -> Places:
+    """Return the smallest arena by first fit of the largest requests; others lie behind them.
+
+    What is `enough` is not improved upon.
+    """
     by_size = sorted(range(len(requests)), key=lambda i: -sizes[i])
     large, small = by_size[:_MOST_COMPARED], sorted(by_size[_MOST_COMPARED:])
-    found = (_first_fit(requests, sizes, order) for order in _orders(requests, sizes, large))
-    offsets, size = min(found, key=lambda places: places[1])
     behind, size_behind = _by_birth([requests[i] for i in small], [sizes[i] for i in small])
+    best: Places = [], sys.maxsize
+    for places in _first_fits(requests, sizes, large):
+        best = min(best, places, key=lambda found: found[1])
+        if best[1] + size_behind <= enough:
+            break
+    offsets, size = best
     for i, offset in zip(small, behind, strict=True):
         offsets[i] = size + offset
     return offsets, size + size_behind
 
 
-def _orders(
+def _first_fits(
     requests: Sequence[Request], sizes: Sequence[int], large: Sequence[int]
-) -> Iterator[list[int]]:
-    """Yield orders in which first fit often finds a small arena, of which none is the best."""
+) -> Iterator[Places]:
+    """Yield places by first fit in orders that often give a small arena, of which none is the best.
+
+    That of birth is repaired: what ends at the end of the arena comes first the next time.
+    """
     life = [request.last - request.first + 1 for request in requests]
-    yield sorted(large, key=lambda i: (-sizes[i], -life[i]))
-    yield sorted(large, key=lambda i: -sizes[i] * life[i])
-    yield sorted(large, key=lambda i: (requests[i].first, -life[i]))
+    yield _first_fit(requests, sizes, sorted(large, key=lambda i: (-sizes[i], -life[i])))
+    yield _first_fit(requests, sizes, sorted(large, key=lambda i: -sizes[i] * life[i]))
+    order = sorted(large, key=lambda i: (requests[i].first, -life[i]))
+    for _ in range(_REPAIRS):
+        offsets, size = _first_fit(requests, sizes, order)
+        yield offsets, size
+        order.sort(key=lambda i: offsets[i] + sizes[i] < size)
 
 
 def _first_fit(requests: Sequence[Request], sizes: Sequence[int], order: Iterable[int]) -> Places:

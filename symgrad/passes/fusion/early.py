@@ -55,7 +55,7 @@ def is_made_beside(drafts: Drafts, early: Early) -> bool:
 def _kept_for(drafts: Drafts, draft: Draft) -> list[tuple[Draft, list[Tensor]]]:
     """Return groups that compute several arrays which are kept for `draft` alone, with these.
 
-    Groups of elementwise ops alone are cut where that is best for both sides.
+    They are around a product or a fold. Elementwise ones are cut where that is best for both sides.
     """
     found: dict[int, tuple[Draft, list[Tensor]]] = {}
     for tensor in drafts.read_from_memory(draft):
@@ -63,10 +63,10 @@ def _kept_for(drafts: Drafts, draft: Draft) -> list[tuple[Draft, list[Tensor]]]:
         if home is None or tensor in drafts.roots:
             continue
         producer = home.final()
-        readers = {id(reader.final()) for reader in drafts.wanted[tensor].values()}
-        if producer.anchor is None:
+        if producer.anchor is None or producer is draft:
             continue
-        if producer is not draft and readers <= {id(producer), id(draft)}:
+        readers = {id(reader.final()) for reader in drafts.wanted[tensor].values()}
+        if readers <= {id(producer), id(draft)}:
             found.setdefault(id(producer), (producer, []))[1].append(tensor)
     return [(producer, arrays) for producer, arrays in found.values() if len(arrays) > 1]
 

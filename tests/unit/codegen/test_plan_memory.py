@@ -93,6 +93,16 @@ def test_where_the_order_of_birth_leaves_gaps_other_orders_fill_them():
     assert size == max(sum(given[i].size for i in alive_at(given, s)) for s in range(7))
 
 
+def test_what_ends_at_the_end_of_an_arena_is_placed_first_the_next_time(monkeypatch):
+    lives = [(3, 3, 5), (4, 2, 5), (3, 4, 5), (5, 1, 3), (3, 4, 5)]
+    given = [Request(64 * size, first, last) for size, first, last in lives]
+    assert plan_memory(given)[1] == max(
+        sum(given[i].size for i in alive_at(given, s)) for s in range(6)
+    )
+    monkeypatch.setattr(module, "_REPAIRS", 1)
+    assert plan_memory(given)[1] > 64 * 13
+
+
 def test_no_other_order_is_tried_where_no_arena_could_be_smaller(monkeypatch):
     monkeypatch.setattr(module, "_in_other_orders", pytest.fail)
     assert plan_memory([Request(64 * n, 0, n) for n in range(1, 9)])[1] == 64 * 36
@@ -102,7 +112,7 @@ def test_no_other_order_is_tried_where_no_arena_could_be_smaller(monkeypatch):
 def test_small_requests_lie_behind_the_large_ones_that_are_compared(given):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MOST_COMPARED", len(given) // 2)
-        offsets, size = module._in_other_orders(given, [rounded(r.size) for r in given])
+        offsets, size = module._in_other_orders(given, [rounded(r.size) for r in given], 0)
     for step in range(31):
         ranges = sorted((offsets[i], offsets[i] + given[i].size) for i in alive_at(given, step))
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
