@@ -74,6 +74,21 @@ _ROWS = [
 ]
 
 
+@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "far"), [("float16", 300), ("bfloat16", 1e20), ("float32", 1e20)]
+)
+def test_the_slope_of_gelu_is_0_or_1_where_the_square_of_what_it_is_given_overflows(
+    dtype, far, approximate
+):
+    x = sg.placeholder((4,), dtype)
+    (g,) = _connected(sg.gradients(sg.nn.gelu(x, approximate=approximate), x))
+    given = np.array([-far, 0, 10, far]).astype(x.dtype.numpy)
+    assert run_everywhere(Graph([g], [x]), [given]) is None
+    (found,) = evaluate_reference(Graph([g], [x]), [given])
+    np.testing.assert_array_equal(found.astype("float64"), [0, 0.5, 1, 1])
+
+
 @pytest.mark.parametrize("reduce", [sg.max, sg.min])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_an_extreme_hands_its_gradient_to_the_nans_on_every_floor(reduce, dtype):

@@ -63,8 +63,10 @@ def _by_erf_grad(node: Node, g: Tensor) -> Grads:
 def _by_tanh_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
     gate = _gate(x)
-    inner = multiply(add(multiply(multiply(x, x), 3 * _CUBIC), 1), _TO_TANH)
-    of_gate = multiply(multiply(multiply(x, 0.5), subtract(1, multiply(gate, gate))), inner)
+    # The square of x may overflow where this is 0, and comes last.
+    left = multiply(subtract(1, multiply(gate, gate)), x)
+    of_cubic = multiply(multiply(multiply(left, x), x), 3 * _CUBIC)
+    of_gate = multiply(add(left, of_cubic), _TO_TANH / 2)
     return (multiply(g, add(of_gate, multiply(add(gate, 1), 0.5))),)
 
 
