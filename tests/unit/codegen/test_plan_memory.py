@@ -99,7 +99,7 @@ def test_what_ends_at_the_end_of_an_arena_is_placed_first_the_next_time(monkeypa
     assert plan_memory(given)[1] == max(
         sum(given[i].size for i in alive_at(given, s)) for s in range(6)
     )
-    monkeypatch.setattr(module, "_REPAIRS", 1)
+    monkeypatch.setattr(module, "_MOST_TRIED", 3)
     assert plan_memory(given)[1] > 64 * 13
 
 
