@@ -89,6 +89,33 @@ def test_the_slope_of_gelu_is_0_or_1_where_the_square_of_what_it_is_given_overfl
     np.testing.assert_array_equal(found.astype("float64"), [0, 0.5, 1, 1])
 
 
+# From the asymptotic series and log_ndtr'' = -r * (r + x) in 60 digits (mpmath).
+_FAR_SLOPES = [
+    ("erfcx", 20.0, -0.00140521745345980115, 0.00013999934371059263),
+    ("erfcx", 100.0, -5.64104976259931849e-5, 1.12804078022883361e-6),
+    ("erfcx", 1e4, -5.64189575084912745e-9, 1.12837913324413883e-12),
+    ("log_ndtr", -20.0, 20.0497530685278505, -0.997536738384947836),
+    ("log_ndtr", -100.0, 100.009998000999261, -0.999900059950051737),
+    ("log_ndtr", -1e4, 10000.000099999998, -0.9999999900000006),
+]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(("name", "at", "first", "second"), _FAR_SLOPES)
+def test_slopes_that_are_differences_of_nearly_equal_numbers_have_their_digits(
+    name, at, first, second, dtype
+):
+    x = sg.placeholder((1,), dtype)
+    (slope,) = _connected(sg.gradients(getattr(sg.special, name)(x), x))
+    (curvature,) = _connected(sg.gradients(slope, x))
+    given = np.array([at]).astype(x.dtype.numpy)
+    assert run_everywhere(Graph([slope, curvature], [x]), [given]) is None
+    found = evaluate_reference(Graph([slope, curvature], [x]), [given])
+    tolerance = 30 * float(sg.finfo(dtype).eps)
+    for result, expected in zip(found, [first, second], strict=True):
+        np.testing.assert_allclose(result.astype("float64"), [expected], rtol=tolerance)
+
+
 @pytest.mark.parametrize("reduce", [sg.max, sg.min])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_an_extreme_hands_its_gradient_to_the_nans_on_every_floor(reduce, dtype):

@@ -16,12 +16,16 @@ from symgrad.graph.formulas import FloatExpr, Table, body_of_formula, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops import error_tables as table
-from symgrad.graph.ops.arithmetic import divide, multiply, sign, subtract
-from symgrad.graph.ops.comparison import equal, where
+from symgrad.graph.ops.arithmetic import abs as abs_of
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, sign, subtract
+from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.elementwise import filled_like, infer_same, is_float, rounded_once
+from symgrad.graph.ops.transcendental import exp
 from symgrad.graph.types import Array
 
 _EDGE = {"f32": 8.0, "f64": 15.0}
+# Of I0(x) - I1(x) / x, by powers of x**2 / 4; ten are exact to a rounding up to |x| = 1.
+_I1_SLOPE = [(2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1)) for k in range(10)]
 
 
 def i0e(x: Tensor) -> Tensor:
@@ -61,12 +65,19 @@ def _i0e_grad(node: Node, g: Tensor) -> Grads:
 
 def _i1e_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    # I1(x) / x is 1/2 at 0; the divisor there is replaced, and its own gradient is none.
-    is_zero = equal(x, 0)
-    quotient = divide(node.output, where(is_zero, filled_like(x, 1), x))
-    quotient = where(is_zero, filled_like(x, 0.5), quotient)
-    slope = subtract(subtract(i0e(x), multiply(sign(x), node.output)), quotient)
-    return (multiply(g, slope),)
+    # I1'(x) is I0(x) - I1(x) / x. Near 0 that quotient has no derivative of its own to a rounding,
+    # so the difference of both power series stands there, of x**2 / 4 (DLMF 10.25.2).
+    size = abs_of(x)
+    is_near = less(size, 1)
+    near, far = where(is_near, x, filled_like(x, 0)), where(is_near, filled_like(x, 1), x)
+    square = multiply(multiply(near, near), 0.25)
+    series = filled_like(x, _I1_SLOPE[-1])
+    for coefficient in reversed(_I1_SLOPE[:-1]):
+        series = add(multiply(series, square), coefficient)
+    rise = where(
+        is_near, multiply(series, exp(negative(size))), subtract(i0e(x), divide(node.output, far))
+    )
+    return (multiply(g, subtract(rise, multiply(sign(x), node.output))),)
 
 
 def _scaled_reference(order: int, x: Array) -> Array:

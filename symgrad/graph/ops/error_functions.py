@@ -13,12 +13,13 @@ import math
 import numpy as np
 
 from symgrad.graph.build import apply
+from symgrad.graph.dtypes import float64
 from symgrad.graph.formulas import FloatExpr, body_of_formula, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops import error_tables as table
-from symgrad.graph.ops.arithmetic import divide, multiply, subtract
-from symgrad.graph.ops.comparison import less, where
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.comparison import greater, less, where
 from symgrad.graph.ops.elementwise import (
     filled_like,
     infer_same,
@@ -34,6 +35,9 @@ _SQRT_2_PI = math.sqrt(2 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
 # Beyond, e**-x**2 is 0 in either format.
 _FAR = 60.0
+# Where the derivative of erfcx becomes its series, and how many terms of it are less than a
+# rounding from there on; by whether it is of float64.
+_SERIES_FROM = {False: (5.0, 8), True: (12.0, 10)}
 
 
 def erfc(x: Tensor) -> Tensor:
@@ -146,7 +150,17 @@ def _erfc_grad(node: Node, g: Tensor) -> Grads:
 
 def _erfcx_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    return (multiply(g, subtract(multiply(multiply(x, 2), node.output), 2 / _SQRT_PI)),)
+    # 2x * erfcx(x) is nearly 2 / sqrt(pi) for large x: their difference, and more so its own
+    # derivative, would have no digits. It is the series DLMF 7.12.1 without its first term there.
+    start, terms = _SERIES_FROM[x.dtype is float64]
+    is_far = greater(x, start)
+    near, far = where(is_far, start, x), where(is_far, x, start)
+    slope = subtract(multiply(multiply(near, 2), node.output), 2 / _SQRT_PI)
+    t = divide(-0.5, multiply(far, far))
+    series = multiply(t, 2 * terms - 1)
+    for k in range(terms - 1, 0, -1):
+        series = multiply(multiply(t, 2 * k - 1), add(series, 1))
+    return (multiply(g, where(is_far, multiply(series, 2 / _SQRT_PI), slope)),)
 
 
 def _erfinv_grad(node: Node, g: Tensor) -> Grads:
@@ -191,7 +205,10 @@ def _erfcx_reference(x: Array) -> Array:
     for k in range(1, 12):
         term = term * inverse * (0.5 - k)
         series = series + term
-    near = np.exp(np.square(np.minimum(x, 20.0))) * _each(np.minimum(x, 20.0), _MATH_ERFC)
+    nearby = np.minimum(x, 20.0)
+    coarse = np.round(nearby * 16) / 16
+    square = np.exp(coarse * coarse) * np.exp((nearby - coarse) * (nearby + coarse))
+    near = square * _each(nearby, _MATH_ERFC)
     return np.where(x > 20, series / (x * _SQRT_PI), near)
 
 
