@@ -25,6 +25,7 @@ from symgrad.errors import GraphError as GraphError
 from symgrad.errors import IndexOutOfRangeError as IndexOutOfRangeError
 from symgrad.errors import LoadError as LoadError
 from symgrad.errors import NoGradientError as NoGradientError
+from symgrad.errors import NotFiniteError as NotFiniteError
 from symgrad.errors import PromotionWarning as PromotionWarning
 from symgrad.errors import ShapeError as ShapeError
 from symgrad.errors import SymgradError as SymgradError

@@ -61,6 +61,7 @@ class CompileOptions:
     fast_math: bool
     cache: bool
     threads: Threads = ONE_THREAD
+    checks_numerics: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -244,6 +244,21 @@ class ForeignCallError(SymgradError, RuntimeError):
     """
 
 
+class NotFiniteError(SymgradError, FloatingPointError):
+    """A result that is nan or infinite, of a program that was compiled with `check_numerics`.
+
+    It is a `FloatingPointError`; no variable has been changed by the step.
+
+    >>> x = sg.placeholder((2,), name="x")
+    >>> step = sg.compile([x], sg.log(x), check_numerics=True)
+    >>> try:
+    ...     step(np.float32([1.0, 0.0]))
+    ... except sg.NotFiniteError as error:
+    ...     print(error.problem)
+    the output is not finite: log makes nan or inf of f32[2]
+    """
+
+
 class NoGradientError(SymgradError, LookupError):
     """A gradient that was asked for and does not exist, or was forbidden: a `LookupError`.
 

@@ -19,6 +19,7 @@ from symgrad.graph.graph import Graph, specialize, transform
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.types import Attr
 from symgrad.graph.verify import verify as verify_graph
+from symgrad.passes.calls.check_numerics import check_numerics
 from symgrad.passes.calls.expand import expand
 from symgrad.passes.calls.inline_calls import inline_calls
 from symgrad.passes.calls.legalise import legalise
@@ -137,6 +138,17 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
             "merge-loops": "bodies are compared by identity, and those with a token are built anew",
         },
         is_required=True,
+    ),
+    GraphPass(
+        "check-numerics",
+        lambda graph, rewrites: check_numerics(graph) if rewrites.checks_numerics else graph,
+        after={
+            "place-shards": "what is checked is what a rank has",
+            "thread-effects": "the token of calls is no number",
+        },
+        is_required=True,
+        counts_itself=False,
+        phase="as built",
     ),
     _as_built(
         "prune-loops",

@@ -66,7 +66,8 @@ class Options:
     only required passes are run. `print_after` is called with the name of a pass and the text of
     its result, after each pass. `bisect` is the number of rewrites that are made, the first ones;
     `on_rewrite` is told of each, and `on_decision` of what was weighed. `fast_math` allows rules
-    that hold only over the reals. `verify` checks the result of each pass; for None it is as the
+    that hold only over the reals, and `checks_numerics` asks for checks of what a program gives
+    and stores. `verify` checks the result of each pass; for None it is as the
     setting says.
     """
 
@@ -77,6 +78,7 @@ class Options:
     on_rewrite: Callable[[Rewrite], None] | None = None
     on_decision: Callable[[Decision], None] | None = None
     fast_math: bool = False
+    checks_numerics: bool = False
     verify: bool | None = None
 
 
@@ -98,6 +100,7 @@ class PassRunner:
         self._verified: object = None
         self.rewrites = Rewrites(
             fast_math=options.fast_math,
+            checks_numerics=options.checks_numerics,
             limit=options.bisect,
             sink=options.on_rewrite,
             on_decision=options.on_decision,

@@ -37,6 +37,7 @@ from symgrad.frontend.nests import Nest
 from symgrad.frontend.sparse_tensor import patterns_of
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
+from symgrad.graph.ops.numeric_checks import check_numerics_op, checked_by
 from symgrad.graph.structures import Extern, KernelSpec, checked_axes
 from symgrad.records import dataclass
 from symgrad.runtime.aot_header import print_header
@@ -203,6 +204,8 @@ def _failures(lowered: Lowered) -> dict[int, Failure]:
 def _failure(node: Node, spec: KernelSpec | None) -> Failure:
     if isinstance(spec, Extern):
         return Failure(f"extern {spec.function.name}", None, node.source)
+    if node.definition is check_numerics_op:
+        return Failure(node.op, None, node.source, checked_by(node))
     return Failure(node.op, failing_axis(node, spec), node.source)
 
 

@@ -32,7 +32,7 @@ from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import ALIGNMENT, TensorType
 from symgrad.records import dataclass
 
-FORMAT = 4
+FORMAT = 5
 # What is read of a manifest before the library has said that it is its own.
 _NEEDED = {
     "name": str, "architecture": str, "features": list, "targets": list, "functions": list,
@@ -51,17 +51,21 @@ _LEVEL_FEATURES = {
 class Failure:
     """What an op can fail for while a step runs: an index outside of `axis`.
 
-    A call of a function of C has no `axis`: it fails by its status.
+    A call of a function of C has no `axis`: it fails by its status. Nor has a check of numbers,
+    which fails if one of what is `checked` is not finite.
     """
 
     op: str
     axis: str | None
     source: Source | None
+    checked: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
         """One line of text, without the index."""
         at = f" ({self.source})" if self.source is not None else ""
+        if self.checked:
+            return f"{self.op}: one of these is not finite: {', '.join(self.checked)}{at}"
         if self.axis is None:
             return f"{self.op}: the function returned a status other than 0{at}"
         return f"{self.op}: an index is out of range for {self.axis}{at}"
@@ -157,13 +161,14 @@ def _failure_to_json(failure: Failure) -> dict[str, Any]:
     source = failure.source
     # Messages show no folder, so an export does not depend on where it was made.
     at = None if source is None else [Path(source.file).name, source.line, source.function]
-    return {"op": failure.op, "axis": failure.axis, "source": at}
+    return {"op": failure.op, "axis": failure.axis, "source": at, "checked": [*failure.checked]}
 
 
 def failure_from_json(record: dict[str, Any]) -> Failure:
     """Return what a manifest says of a failure."""
     at = record["source"]
-    return Failure(record["op"], record["axis"], None if at is None else Source(*at))
+    source = None if at is None else Source(*at)
+    return Failure(record["op"], record["axis"], source, tuple(record["checked"]))
 
 
 def required_features(target: Target) -> list[str]:

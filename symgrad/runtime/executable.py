@@ -34,6 +34,7 @@ from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.extern import failed_call, foreign_functions, functions_in
+from symgrad.graph.ops.numeric_checks import check_numerics_op
 from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes
 from symgrad.graph.types import Array, aligned_copy, aligned_empty
 from symgrad.passes.costs import kernel_spec
@@ -42,6 +43,7 @@ from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from symgrad.runtime.interrupts import interrupts, raise_interrupt
+from symgrad.runtime.numeric_failures import not_finite_error
 from symgrad.runtime.stored_program import (
     LoadedProgram,
     find_program,
@@ -191,7 +193,7 @@ class Executable:
             owner=(self.code, self.table, self._arrays, self._functions, self._interrupts),
         )
 
-    def raise_failure(self, status: int, *_arguments: object) -> None:
+    def raise_failure(self, status: int, *arguments: Any) -> None:
         """Raise the error for a status that the program returned.
 
         Returns if the program was stopped for nothing and makes no calls: it is to be run again.
@@ -212,6 +214,9 @@ class Executable:
         if isinstance(spec, Extern):
             subject, problem = failed_call(spec.function.name, int(index))
             raise ForeignCallError(subject, problem, source=node.source)
+        if node.definition is check_numerics_op:
+            inputs = arguments[: len(self.graph.inputs)]
+            raise not_finite_error(self._prepared.graph, node, int(index), inputs)
         problem = f"index {index} is out of range for {failing_axis(node, spec)}"
         raise IndexOutOfRangeError(node.op, problem, source=node.source)
 

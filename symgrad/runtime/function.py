@@ -50,7 +50,10 @@ def compile(
 
     `target` is "native" or an x86-64 level; `opt_level` is that of LLVM's code generator, 0 to 3,
     and 0 leaves out its middle end; `fast_math` allows rewrites that hold for real numbers only;
-    `cache` shares the machine code of equal programs, in files also with other processes.
+    `cache` shares the machine code of equal programs, in files also with other processes. With
+    `check_numerics` a step looks whether all that it gives, and all new values of variables, are
+    finite. If not, it raises `NotFiniteError`, which names the op that made nan or infinity of
+    finite operands, and no variable has changed; what a `where` cuts off is no error.
     Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
     target that is not known, a number of threads that is none, or an option this version does not
     have.
@@ -60,7 +63,7 @@ def compile(
     >>> step(np.float32([1.0, 1.0])), w.value
     (array(3., dtype=float32), array([0.9, 1.9], dtype=float32))
     """
-    _refuse_options(memory_limit=memory_limit, check_numerics=check_numerics)
+    _refuse_options(memory_limit=memory_limit)
     arguments = inputs if isinstance(inputs, tuple | list) else (inputs,)
     flat_inputs, input_nest = flatten(tuple(arguments))
     flat_outputs, output_nest = flatten(outputs)
@@ -70,13 +73,10 @@ def compile(
         [_as_update(u) for u in updates],
         name=name or "step",
     )
-    if opt_level not in range(4):
-        raise CompileError(
-            "compile", f"opt_level {opt_level} is none of 0, 1, 2, 3", source=user_source()
-        )
     options = CompileOptions(
-        target_named(target), opt_level, fast_math, cache, Threads(_thread_count(threads))
-    )
+        target_named(target), _level(opt_level), fast_math, cache, Threads(_thread_count(threads)),
+        checks_numerics=check_numerics,
+    )  # fmt: skip
     return Step(graph, options, input_nest, output_nest)
 
 
@@ -88,6 +88,14 @@ def _refuse_options(**options: object) -> None:
                 "compile", f"{option}={value!r} is not supported in this version",
                 source=user_source(),
             )  # fmt: skip
+
+
+def _level(opt_level: int) -> int:
+    if opt_level not in range(4):
+        raise CompileError(
+            "compile", f"opt_level {opt_level} is none of 0, 1, 2, 3", source=user_source()
+        )
+    return opt_level
 
 
 def _thread_count(threads: int | Literal["auto"] | None) -> int:

@@ -21,6 +21,7 @@ from symgrad.errors import (
     ForeignCallError,
     GraphError,
     IndexOutOfRangeError,
+    NotFiniteError,
     TapeError,
     user_source,
 )
@@ -178,6 +179,9 @@ class LoadedStep:
                 hint="give it maximum_iterations",
             )
         failure = self._failures[status]
+        if failure.checked:
+            label = failure.checked[self._failed_index() - len(failure.checked)]
+            raise NotFiniteError(self.name, f"{label} is not finite", source=failure.source)
         if failure.axis is None:
             problem = f"the function returned status {self._failed_index()}"
             raise ForeignCallError(failure.op, problem, source=failure.source)

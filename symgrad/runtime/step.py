@@ -18,6 +18,7 @@ from symgrad.frontend.nests import Nest, describe, flatten, flatten_as
 from symgrad.graph.graph import Graph, specialize
 from symgrad.graph.sizes import unknowns_of
 from symgrad.graph.types import Array, Immutable
+from symgrad.passes.table import Options
 from symgrad.runtime.agreement import agreement_of
 from symgrad.runtime.arguments import (
     check_outputs,
@@ -67,7 +68,8 @@ class Step(Immutable):
     ) -> None:
         self.graph = graph
         with paused_collector():
-            self._prepared = prepare(graph)
+            passes = Options(checks_numerics=options.checks_numerics)
+            self._prepared = prepare(graph, passes=passes)
             self._agreement = agreement_of(graph, self._prepared.graph)
             self._is_agreed = self._agreement is None
         self.name = graph.name

@@ -47,7 +47,8 @@ def _described(node: Node) -> str:
 class Rewrites:
     """The changes to one program. `limit` is the most that are made; `sink` is told of each.
 
-    `fast_math` allows those that hold only over the reals. `on_decision` is told what has been
+    `fast_math` allows those that hold only over the reals, `checks_numerics` asks for those that
+    check what a program gives and stores. `on_decision` is told what has been
     weighed, whether it led to a change or not.
     """
 
@@ -55,11 +56,13 @@ class Rewrites:
         self,
         *,
         fast_math: bool = False,
+        checks_numerics: bool = False,
         limit: int | None = None,
         sink: Callable[[Rewrite], None] | None = None,
         on_decision: Callable[[Decision], None] | None = None,
     ) -> None:
         self.fast_math = fast_math
+        self.checks_numerics = checks_numerics
         self.count = 0
         self._limit = limit
         self._sink = sink
