@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
-from symgrad.graph.dtypes import DType
+from symgrad.graph.dtypes import float64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, constant, promote_operands
 from symgrad.graph.ops.arithmetic import (
@@ -86,16 +86,13 @@ def cosine_embedding(
 
 def _cosine(x: Tensor, y: Tensor, axis: int, *, least: float, more: float) -> Tensor:
     """Return the cosine, with squared lengths that are `least` at least, after `more` is added."""
-    tiny = _smallest_normal(x.dtype)  # what is less would be 0 in a narrow dtype
-    inverse = [
-        rsqrt(maximum(add(sum_over(square(z), axis), more), max(least, tiny))) for z in (x, y)
-    ]
-    return multiply(multiply(sum_over(multiply(x, y), axis), inverse[0]), inverse[1])
-
-
-def _smallest_normal(dtype: DType) -> float:
-    exponents = {"float16": -14, "float64": -1022}
-    return math.ldexp(1.0, exponents.get(dtype.name, -126))
+    # Squares of 16-bit floats overflow from 256 on.
+    wide = accumulator_dtype(x.dtype)
+    sides = cast(x, wide), cast(y, wide)
+    least = max(least, math.ldexp(1.0, -1022 if wide is float64 else -126))  # it is not 0
+    inverse = [rsqrt(maximum(add(sum_over(square(z), axis), more), least)) for z in sides]
+    cosine = multiply(multiply(sum_over(multiply(*sides), axis), inverse[0]), inverse[1])
+    return cast(cosine, x.dtype)
 
 
 @public()
@@ -131,7 +128,9 @@ def triplet(
 
 def _distance(op: str, x: Any, y: Any, axis: int, epsilon: float) -> Tensor:
     x, y = float_operands(op, x, y)
-    return root(sum_over(square(add(subtract(x, y), epsilon)), axis), 2)
+    wide = accumulator_dtype(x.dtype)  # squares of 16-bit floats overflow from 256 on
+    apart = add(subtract(cast(x, wide), cast(y, wide)), epsilon)
+    return cast(root(sum_over(square(apart), axis), 2), x.dtype)
 
 
 @public()

@@ -225,3 +225,26 @@ def test_no_mean_of_half_floats_overflows_on_the_way(ignore_index):
     logits, labels = sg.zeros((70_000, 2), "float16"), sg.zeros((70_000,), "int64")
     loss = sg.run(sg.nn.cross_entropy(logits, labels, ignore_index=ignore_index))
     np.testing.assert_allclose(loss, np.log(2), rtol=1e-3)
+
+
+_OF_LARGE = [
+    ("cosine_similarity", lambda x, y: sg.nn.cosine_similarity(x, y)),
+    ("cosine_embedding", lambda x, y: sg.nn.cosine_embedding(x, y, [1, -1], reduction="none")),
+    ("triplet", lambda x, y: sg.nn.triplet(x, y, y[::-1], reduction="none")),
+    ("pairwise_distance", lambda x, y: sg.nn.pairwise_distance(x, y)),
+    ("gaussian_nll", lambda x, y: sg.nn.gaussian_nll(x, y, 1000.0, reduction="none")),
+]
+
+
+@pytest.mark.parametrize(("name", "loss"), _OF_LARGE, ids=[row[0] for row in _OF_LARGE])
+def test_in_float16_no_square_of_what_is_large_overflows(name, loss):
+    given = np.array([[[500, -900, 40], [-700, 30, 800]], [[450, 1, 3], [1, 2, 990]]])
+    found = []
+    for dtype in ("float16", "float64"):
+        x, y = (sg.placeholder((2, 3), dtype) for _ in given)
+        result = loss(x, y)
+        gradients = sg.gradients(sg.sum(sg.astype(result, "float32")), [x, y])
+        step = sg.compile([x, y], [result, *gradients])
+        found.append(step(*[array.astype(dtype) for array in given]))
+    for narrow, wide in zip(*found, strict=True):
+        np.testing.assert_allclose(narrow.astype("float64"), wide, rtol=4e-3, atol=1e-5)
