@@ -116,7 +116,7 @@ def _emit_launch(place: CodePlace, launch: Launch) -> None:
     starts = zip(launch.arguments, launch.starts, strict=True)
     arguments = [place.addresses.of(argument, start) for argument, start in starts]
     kernel = place.functions.kernel(launch.kernel)
-    if not launch.kernel.can_fail:
+    if isinstance(kernel.function_type.return_type, ir.VoidType):  # it cannot fail
         builder.call(kernel, [*arguments, *kernel.lifted])
         return
     own = builder.call(kernel, [*arguments, place.addresses.watch, *kernel.lifted])

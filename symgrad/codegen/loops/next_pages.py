@@ -57,6 +57,9 @@ def lines_written(
     """
     if not all(isinstance(statement, Plain) for statement in loop.body):
         return []
+    stores = [statement for statement in loop.body if isinstance(statement, Store)]
+    if all(sizes[s.buffer] * s.index.coefficient(loop.var) < apart for s in stores):
+        return []
     looked_up = looked_up_along(loop.body, loop.var)
     found: dict[tuple[str, int], Index] = {}
     for row in row_accesses(loop.body, loop.var, loop.vector, looked_up):

@@ -32,14 +32,14 @@ def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
     of_kernels: dict[int, dict[str, Costs]] = {}  # by identity: a hash reads all of a kernel
     for launch in launches_of(instrs):
         kernel = launch.kernel
-        if id(kernel) not in of_kernels:
-            of_kernels[id(kernel)] = _costs_of(kernel)
         for param, argument, start in zip(
             kernel.params, launch.arguments, launch.starts, strict=True
         ):
             buffer = _in_phase(argument)
             if buffer is None:
                 continue
+            if id(kernel) not in of_kernels:
+                of_kernels[id(kernel)] = _costs_of(kernel)
             for place, cycles in of_kernels[id(kernel)].get(param.name, Costs()).items():
                 costs[buffer][(place + start * param.dtype.itemsize) % ALIGNMENT] += cycles
     phases = {buffer: _cheapest(found) for buffer, found in costs.items()}

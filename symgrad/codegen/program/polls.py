@@ -34,7 +34,7 @@ def polled_loops(instrs: Sequence[Instr], routines: Sequence[Routine]) -> dict[i
     counter = _CycleCounter()
     for routine in routines:
         counter.routines[routine.name] = counter.cycles(routine.instrs)
-    counter.cycles(instrs)
+    counter.cycles([instr for instr in instrs if not isinstance(instr, Launch)])  # in no loop
     return counter.polled
 
 

@@ -126,8 +126,8 @@ def _elements(kernel: Kernel) -> Straight | None:
     alone = _all_written_out(apart, MOST_ROWS_AROUND)
     if alone is None or any(isinstance(s, Check) for s in alone):
         return None
-    needs_stored = not buffers_used(alone)[0].isdisjoint(buffers_used(kernel.body)[1])
-    return None if needs_stored else alone
+    stored = {param.name for param in kernel.params if param.mode != "in"}
+    return alone if buffers_used(alone)[0].isdisjoint(stored) else None
 
 
 def _is_of_elements(loop: For) -> bool:

@@ -199,7 +199,7 @@ def _vectorized_nest(loops: list[For], body: tuple[Stmt, ...], target: Target) -
     reductions = [s for s in body if isinstance(s, Reduction)]
     choices = [(element_cost(body, None, 1), -1, 1)]  # cost an element, loop, width
     for number, loop in enumerate(loops):
-        here = min(width, _power_of_two_below(loop.extent))
+        here = _power_of_two_up_to(width, loop.extent)
         if not loop.ordered and here > 1:
             choices.append((element_cost(body, loop.var, here), number, here))
     cost, number, chosen = min(choices)
@@ -320,7 +320,7 @@ def _lanes_of_prefix(prefix: Prefix) -> int:
     if prefix.ordered or prefix.has_values_as_indices:
         return 1
     itemsize = max(a.identity.dtype.itemsize for a in prefix.accumulators)
-    most = min(VECTOR_BYTES // itemsize, _power_of_two_below(prefix.extent))
+    most = _power_of_two_up_to(VECTOR_BYTES // itemsize, prefix.extent)
     return min((1, most), key=lambda lanes: prefix_cost(prefix, lanes))
 
 
@@ -340,7 +340,7 @@ def _with_lanes(fold: Fold) -> Fold:
 def _lanes(fold: Fold) -> int:
     """Return how many partial results a fold keeps: a function of its shape and dtypes only."""
     itemsize = max(a.identity.dtype.itemsize for a in fold.accumulators)
-    most = min(LANE_BYTES // itemsize, _power_of_two_below(fold.extent))
+    most = _power_of_two_up_to(LANE_BYTES // itemsize, fold.extent)
     # Of equals the most, but for one, which takes no combining.
     ways = [1, *(most >> i for i in range(most.bit_length() - 1))]
     return min(ways, key=lambda lanes: lane_steps(fold, lanes))
@@ -353,6 +353,12 @@ def lane_steps(fold: Fold, lanes: int) -> int:
     itemsize = max(a.identity.dtype.itemsize for a in fold.accumulators)
     vectors = max(1, lanes * itemsize // VECTOR_BYTES)
     return fold.extent // lanes * (1 + vectors) + fold.extent % lanes + lanes.bit_length()
+
+
+def _power_of_two_up_to(most: int, extent: int) -> int:
+    """Return the greatest power of two that is not above `extent` nor `most`, which is one."""
+    # Of a long loop nothing else is asked, so that one template is for more symbolic sizes.
+    return most if extent >= most else _power_of_two_below(extent)
 
 
 def _power_of_two_below(extent: int) -> int:
