@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import lru_cache
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
@@ -103,13 +104,12 @@ _IS_FIELD = cast(Any, dataclasses.fields(_Sample)[0])._field_type
 @lru_cache(maxsize=32)
 def _parameters(frozen: bool, eq: bool, repr: bool, kw_only: bool, weakref_slot: bool) -> object:
     """Return what the standard library notes of these arguments, the same for many classes."""
-    given = {"slots": True, "kw_only": kw_only, "weakref_slot": weakref_slot}
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **given)(
-        type("_Sample", (), {"__doc__": ""})
-    )
-    parameters: Any = made.__dataclass_params__
-    parameters.init, parameters.repr, parameters.eq, parameters.frozen = True, repr, eq, frozen
-    noted: object = parameters
+    noted: object = copy(cast(Any, _Sample).__dataclass_params__)
+    given = {"repr": repr, "eq": eq, "frozen": frozen}
+    # From Python 3.12 on these are noted, too.
+    later = {"slots": True, "kw_only": kw_only, "weakref_slot": weakref_slot}
+    for name, value in (given | {n: v for n, v in later.items() if hasattr(noted, n)}).items():
+        setattr(noted, name, value)
     return noted
 
 
