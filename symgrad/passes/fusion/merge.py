@@ -33,6 +33,7 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
             producer = candidate.final()
             if producer is draft:
                 continue
+            reads = reads or _reads_of(drafts, draft)
             tensors = reads[id(producer)].tensors
             obstacle = _obstacle(drafts, draft, producer, tensors, max_nodes)
             between = ancestry.between(producer, reads) if obstacle is None else None
@@ -42,7 +43,7 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
                 _note(obstacles, drafts, draft, tensors, obstacle)
                 continue
             ancestry.merge(draft, producer, tensors)
-            draft, reads = producer, _reads_of(drafts, producer)
+            draft, reads = producer, {}  # found again where there is another candidate
     drafts.reasons = obstacles | drafts.reasons
 
 
@@ -181,7 +182,8 @@ def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     if math.prod(draft.domain) == 0:  # there is no position to divide an index out of
         has_shapes = any(drafts.traits(node).is_reshape for node in draft.nodes)
         return draft.domain == producer.domain and not has_shapes
-    if _without_ones(draft.domain) == _without_ones(producer.domain):
+    is_alike = draft.domain == producer.domain
+    if is_alike or _without_ones(draft.domain) == _without_ones(producer.domain):
         return True
     if only_splits(draft.domain, producer.domain):
         return True
