@@ -16,7 +16,7 @@ record that has one is not compared (`eq=False`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import lru_cache
 from reprlib import recursive_repr
@@ -156,7 +156,7 @@ def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
     """
     names: dict[str, Any] = {"_set": object.__setattr__, "_made_anew": _MADE_ANEW}
     of_class = dataclasses.fields(cls)
-    numbered = {f"_{number}_": field.name for number, field in enumerate(of_class)}
+    numbered = _numbered(of_class)
     takes, does, defaults, by_name = ["self"], [], [], {}
     for number, field in sorted(zip(numbered, of_class, strict=True), key=_is_by_name):
         value, default = number, field.default
@@ -199,19 +199,28 @@ def _is_by_name(numbered: tuple[str, dataclasses.Field[Any]]) -> bool:
 
 
 def _written_replacing(cls: type) -> Callable[..., Any]:
-    """Return the function that makes a record of a class of another one, given what differs."""
+    """Return the function that makes a record of a class of another one, given what differs.
+
+    It is written with numbers for names, as `__init__` is.
+    """
     given = [field for field in dataclasses.fields(cls) if field.init]
-    takes = ["_record", "/", "*", *(field.name for field in given)]
+    numbered = _numbered(given)
     kept = (
-        f"{f.name}={value}" if f.kw_only else value
-        for f in given
-        for value in [f"_record.{f.name} if {f.name} is _kept else {f.name}"]
+        f"{field.name}={value}" if field.kw_only else value
+        for n, field in zip(numbered, given, strict=True)
+        for value in [f"_record.{n} if {n} is _kept else {n}"]
     )
-    code = _code_of(_text_of("replace", takes, [f"return _make({', '.join(kept)})"]))
+    takes, does = ["_record", "/", "*", *numbered], [f"return _make({', '.join(kept)})"]
+    code = _with_names(_code_of(_text_of("replace", takes, does)), numbered)
     replaced = FunctionType(code, {"_make": cls, "_kept": _KEPT})
     replaced.__kwdefaults__ = dict.fromkeys((field.name for field in given), _KEPT)
     written: Callable[..., Any] = _of_class(cls, replaced)
     return written
+
+
+def _numbered(fields: Iterable[dataclasses.Field[Any]]) -> dict[str, str]:
+    """Return numbers that stand for the names of fields in what is written, with these names."""
+    return {f"_{number}_": field.name for number, field in enumerate(fields)}
 
 
 @lru_cache(maxsize=256)
@@ -245,10 +254,10 @@ def _of_class(cls: type, method: Any) -> Any:
 def _install(record: object, name: str, shared: object, takes: list[str], does: str) -> Any:
     """Write a method of the class of a record, where it has the one that all classes share."""
     cls = next(base for base in type(record).__mro__ if vars(base).get(name) is shared)
-    compared = [field.name for field in dataclasses.fields(cls) if field.compare]
+    compared = _numbered([field for field in dataclasses.fields(cls) if field.compare])
     own, other = (f"({''.join(f'{of}.{n}, ' for n in compared)})" for of in ("self", "other"))
     code = _code_of(_text_of(name, takes, [does.format(own=own, other=other)]))
-    method = _of_class(cls, FunctionType(code, {}))
+    method = _of_class(cls, FunctionType(_with_names(code, compared), {}))
     setattr(cls, name, method)
     return method
 
