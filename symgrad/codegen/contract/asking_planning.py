@@ -5,12 +5,11 @@ A microkernel asks for one thing at most. How it does is in `asking`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.contract.operand import AskedRows, NextSteps
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.cost_model import FEW_PANELS, SHORT_PIECE
+from symgrad.records import replace
 
 
 def with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:

@@ -36,6 +36,8 @@ def with_borders(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> Contrac
 
     Terms where the left has no elements are left out in any case.
     """
+    if not borders and not plan.borders:
+        return plan
     plan = replace(plan, borders=())
     if (
         plan.vector_axis != "n"

@@ -8,7 +8,7 @@ strides. Nothing depends on values.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from symgrad.codegen.contract.asking_planning import with_asking
@@ -215,30 +215,15 @@ def _plan_tiles(
 
     `stride` is that of the result along its columns. Of `borders` tiles leave out terms. Branch
     and bound: a width whose tiles and epilogue alone cost much more than `least`, or than another
-    width, is left out.
+    width, is left out; so the cheapest tiles come first.
     """
-    vectors = -(-plan.column_run // plan.lanes)
-    runs = plan.rows // plan.row_run * (plan.columns // plan.column_run)
-    pieces = plan.k // max(plan.k_run, 1) if plan.left.column_digits else 0
-    apart = abs(plan.left.row_stride) * plan.dtype.itemsize
-    # Rows that lie a whole page apart fall on one set of the first-level cache.
     memory = target.memory
-    conflicts = apart > 0 and apart % memory.page_bytes == 0
     width = _choose_width(plan.column_run, plan.lanes)
-    # Registers for an element of the left, and for a product where the multiplication and the
-    # addition are two instructions.
-    spare = 1 if target.has_fma and plan.compute.is_float else 2
     after = epilogue_cycles(plan.rows, plan.columns, width, stride)
     ways = []
-    for across in range(1, min(vectors, 8) + 1):
-        highest = (target.vector_registers - across - spare) // across
-        if conflicts and plan.rows > memory.l1_ways:
-            highest = min(highest, memory.l1_ways)
-        if highest < 1:
-            break
-        cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
+    for cycles, across, highest in sorted(_tile_shapes(plan, target)):
         if cycles * share_outside(borders) + after > NEARLY_CHEAPEST * least:
-            continue
+            break
         tiles = -(-plan.row_run // highest)
         shape = replace(
             plan,
@@ -254,10 +239,37 @@ def _plan_tiles(
             panels = packed.panels if packed.pack_left == "none" else 1
             cycles += waiting_cycles("page", packed.row_tiles * packed.k * panels)
         if packed.k_blocks > shape.k_blocks:
-            cycles += resuming_cycles(packed.k_blocks * packed.rows * vectors)
+            cycles += resuming_cycles(packed.k_blocks * packed.rows * _vectors_across(plan))
         ways.append((cycles, packed))
         least = min(least, cycles)
-    return ways
+    return sorted(ways, key=lambda way: way[1].tile_columns)
+
+
+def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, int, int]]:
+    """Yield what the tiles of all rows and columns cost, how many vectors wide and rows high."""
+    vectors = _vectors_across(plan)
+    runs = plan.rows // plan.row_run * (plan.columns // plan.column_run)
+    pieces = plan.k // max(plan.k_run, 1) if plan.left.column_digits else 0
+    apart = abs(plan.left.row_stride) * plan.dtype.itemsize
+    # Rows that lie a whole page apart fall on one set of the first-level cache.
+    memory = target.memory
+    conflicts = apart > 0 and apart % memory.page_bytes == 0
+    # Registers for an element of the left, and for a product where the multiplication and the
+    # addition are two instructions.
+    spare = 1 if target.has_fma and plan.compute.is_float else 2
+    for across in range(1, min(vectors, 8) + 1):
+        highest = (target.vector_registers - across - spare) // across
+        if conflicts and plan.rows > memory.l1_ways:
+            highest = min(highest, memory.l1_ways)
+        if highest < 1:
+            return
+        cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
+        yield cycles, across, highest
+
+
+def _vectors_across(plan: ContractPlan) -> int:
+    """Return how many vectors there are in a row of a run of columns."""
+    return -(-plan.column_run // plan.lanes)
 
 
 def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, ContractPlan]:
