@@ -47,6 +47,8 @@ class Holds(Enum):
         return self is not Holds.REAL and not is_float
 
 
+# An op, whether an operand is a float, and the ops of the operands.
+_Operation = tuple[OpDef, bool, tuple[OpDef, ...]]
 Examples = Callable[[DType], Sequence[Tensor]]
 Uniform = tuple[ArrayLiteral | None, ...]  # of each operand, the one element if it is a constant
 
@@ -94,9 +96,23 @@ class RuleTable:
             op: [rule for rule in self.rules if rule.roots is None or op in rule.roots]
             for op in named
         }
+        # By operations and whether there is fast_math: graphs are made of the same few.
+        self._permitted: dict[tuple[_Operation, bool], Sequence[RewriteRule]] = {}
 
     def for_op(self, op: OpDef) -> list[RewriteRule]:
         return self._by_op.get(op, self._for_any)
+
+    def permitted(self, operation: _Operation, fast_math: bool) -> Sequence[RewriteRule]:
+        """Return the rules that may run on an operation, whatever its operands hold."""
+        key = operation, fast_math
+        if key not in self._permitted:
+            definition, is_float, operands = operation
+            self._permitted[key] = [
+                rule
+                for rule in self.for_op(definition)
+                if rule.holds.permits(is_float, fast_math) and rule.may_match(operands)
+            ]
+        return self._permitted[key]
 
 
 def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
@@ -106,10 +122,6 @@ def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
         driver.settle(node)
     is_same = all(driver.settled[t] is t for node in graph.nodes for t in node.outputs)
     return graph if is_same else graph.with_roots(driver.settled)
-
-
-# An op, whether an operand is a float, and the ops of the operands.
-_Operation = tuple[OpDef, bool, tuple[OpDef, ...]]
 
 
 class _Permitted:
@@ -236,22 +248,11 @@ class _Driver:
         operation = node.definition, is_float, tuple([t.node.definition for t in node.inputs])
         permitted = self._permitted.get(operation)
         if permitted is None:
-            permitted = self._permitted[operation] = self._permitted_for(*operation)
+            rules = self._table.permitted(operation, self._rewrites.fast_math)
+            permitted = self._permitted[operation] = _Permitted(rules)
         if not permitted.by_numbers:
             return permitted.rules
         return permitted.among(tuple([uniform_literal(t) for t in node.inputs]))
-
-    def _permitted_for(
-        self, definition: OpDef, is_float: bool, operands: tuple[OpDef, ...]
-    ) -> _Permitted:
-        fast_math = self._rewrites.fast_math
-        return _Permitted(
-            [
-                rule
-                for rule in self._table.for_op(definition)
-                if rule.holds.permits(is_float, fast_math) and rule.may_match(operands)
-            ]
-        )
 
     def _try(self, rule: RewriteRule, node: Node) -> Tensor | None:
         if rule.needs_sole_use and self._uses(node.inputs[rule.sole]) > 1:
