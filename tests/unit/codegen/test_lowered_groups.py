@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,8 @@ def test_kernels_are_those_of_groups_that_are_lowered_alone(of, threads, monkeyp
         assert kernels_of(make) == alone(make, monkeypatch)
 
 
-def test_few_of_many_updates_are_lowered(monkeypatch):
+def lowered_for(sizes: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many groups are lowered of a program that updates variables of many sizes."""
     count = 0
 
     def lowered(*arguments: Any) -> LoweredKernel:
@@ -79,13 +80,23 @@ def test_few_of_many_updates_are_lowered(monkeypatch):
         return lower_group(*arguments)
 
     monkeypatch.setattr(lowered_groups, "lower_group", lowered)
-    variables = [sg.variable(np.ones(100 + n, np.float32)) for n in range(60)]
+    variables = [sg.variable(np.ones(n, np.float32)) for n in sizes]
     given = [sg.placeholder(v.shape) for v in variables]
     updates = Adam().apply_gradients(zip(given, variables, strict=True))
     with override(verify=False):
         step = sg.compile(given, (), updates, opt_level=0)
-    assert len(step.executable.program.kernels) == 61
-    assert count < 10
+    assert len(step.executable.program.kernels) == len(variables) + 1
+    return count
+
+
+def test_few_of_many_updates_are_lowered(monkeypatch):
+    assert lowered_for(range(100, 160), monkeypatch) < 10
+
+
+def test_loops_of_100_and_of_2_000_iterations_are_lowered_as_one(monkeypatch):
+    # The scalars of Adam, the first update, in another order, two before it is seen that there are
+    # many, and one with symbolic sizes.
+    assert lowered_for(range(100, 2_000, 80), monkeypatch) == 5
 
 
 def test_each_kernel_is_shown_with_its_sizes():
