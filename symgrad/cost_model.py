@@ -268,19 +268,17 @@ SHORT_PIECE = 8  # steps of k of a piece that are written out, at the most
 # Of so many a microkernel finds where the next piece begins before it adds one up.
 EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
-# Steps of k in which a microkernel asks for a line of the next packed panel.
-STEPS_A_LINE = 4
-# Results of so many times the shared cache are stored past it.
-CACHES_STREAMED = 4
+STEPS_A_LINE = 4  # of k, in which a microkernel asks for a line of the next packed panel
+CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
 # And at most so many for a row of what the next epilogue meets, if that is not much.
 STEPS_A_ROW = 16
-# So many panels at most read a block of the left: for the first of many it is brought near.
-FEW_PANELS = 4
+# A tile asks for where it is stored, by a branch in its loop, if it has so few for each line there.
+MOST_STEPS_A_LINE = 24
+FEW_PANELS = 4  # that read a block of the left: for the first of many it is brought near
 # Of ways that cost hardly more than the cheapest one, panels of one width are taken, if so many.
 NEARLY_CHEAPEST = 1.05
 MANY_PANELS = 8
-# So much more than its cache holds a block may have, rather than leave a small one.
-SPARE_OF_BLOCK = 0.25
+SPARE_OF_BLOCK = 0.25  # of its cache that a block may have more, rather than leave a small one
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
 # A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
@@ -296,17 +294,15 @@ _PACKING = {
     "none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5, "pairs": 0.2,
     "windows": 0.75,
 }  # fmt: skip
-# Copying an element for nothing but to see whether it is finite: others wait for it.
-_LOOKING = 1.0
+_LOOKING = 1.0  # copying an element to see whether it is finite: others wait for it
+# An element of an operand that comes from no near cache.
+_READING = 0.25
 # A step of k of the left whose elements lie on another page than those of the step before, or on a
 # line that the nearest cache does not keep.
 _WAITING = {"page": 6.0, "line": 1.0}
-# A vector of sums that is stored, and loaded again by the next block of k.
-_RESUMED = 1.0
-# A row of a tile begins on another line of the result.
-_ROW = 2.0
-# Finding where the next terms of a sum are that are counted in digits, in both operands.
-_PIECE = 6.0
+_RESUMED = 1.0  # a vector of sums that is stored, and loaded again by the next block of k
+_ROW = 2.0  # of a tile: it begins on another line of the result
+_PIECE = 6.0  # finding the next terms of a sum that are counted in digits, in both operands
 # Rows of one pixel, in so many images, are worth tiles of their own where so much more of a
 # convolution is products with padding that such tiles leave out.
 LEAST_ROWS_BESIDE = 6
@@ -318,8 +314,7 @@ LEAST_BITS_IN_PLACE = 32
 # Setting up a tile, and bringing one vector of it to the epilogue and through it.
 _TILE = 12.0
 _VECTOR = 2.0
-# An element of a vector whose lanes are stored apart.
-_SCATTERED = 4.0
+_SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
 _CONFIGURING = 170.0
@@ -376,6 +371,11 @@ def matrix_cycles(squares: int, chunks: int, blocks: int) -> float:
 def packing_cycles(how: str, elements: int) -> float:
     """Return the cycles of packing `elements` of an operand."""
     return _PACKING[how] * elements
+
+
+def reading_cycles(elements: int) -> float:
+    """Return the cycles of bringing `elements` of an operand near once."""
+    return _READING * elements
 
 
 def looking_cycles(elements: int) -> float:

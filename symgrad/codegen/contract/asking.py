@@ -25,6 +25,15 @@ class Met:
     last: ir.Value
 
 
+@dataclass(frozen=True, slots=True)
+class AskedResults:
+    """Where a tile is stored, and how far its rows are apart; it is asked for before a step."""
+
+    begin: ir.Value
+    row: ir.Value
+    stop: ir.Value
+
+
 def elements_asked(right: Elements) -> int:
     """Return how many elements of the next panel a microkernel asks for in a step of k."""
     return right.target.memory.line_bytes // right.stored.itemsize // STEPS_A_LINE
@@ -201,8 +210,30 @@ def emit_asking_for_met(
     number = builder.select(is_inside, turn, met.last)
     place = builder.gep(met.table, [number], source_etype=POINTER)
     row = builder.load(place, typ=POINTER)
+    _emit_asking_for_lines(builder, kernel, (row, kernel.tile_columns), step)
+
+
+def emit_asking_for_results(
+    builder: ir.IRBuilder, kernel: Microkernel, results: AskedResults, step: ir.Value
+) -> None:
+    """Ask for the lines where the tile is stored, row by row, in the first steps of k.
+
+    They come while its sums are added up. Each is asked for once, since what is asked for takes
+    from what the second-level cache gives the tile.
+    """
+    with builder.if_then(builder.icmp_signed("<", step, results.stop)):
+        number = builder.udiv(step, index(kernel.steps_a_row))
+        row = kernel.right.address(builder, results.begin, builder.mul(number, results.row))
+        _emit_asking_for_lines(builder, kernel, (row, kernel.columns), step)
+
+
+def _emit_asking_for_lines(
+    builder: ir.IRBuilder, kernel: Microkernel, elements: tuple[ir.Value, int], step: ir.Value
+) -> None:
+    """Ask for those lines that have their turn at a step of k, of so many elements from one on."""
+    row, count = elements
     of_line = kernel.right.target.memory.line_bytes // kernel.right.stored.itemsize
-    lines = -(-kernel.tile_columns // of_line)
+    lines = -(-count // of_line)
     within = builder.and_(step, index(kernel.steps_a_row - 1))
     first = builder.udiv(builder.mul(within, index(lines)), index(kernel.steps_a_row))
     place = kernel.right.address(builder, row, builder.mul(first, index(of_line)))

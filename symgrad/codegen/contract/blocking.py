@@ -102,6 +102,7 @@ class _LoopNest:
         self._result_at = result_at
         self._asking = TileAsking(builder, plan, self._places, self._stored)
         results = replace(self._stored, stored=plan.compute)
+        meets = None if plan.asks_for_results else meets
         self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
         if plan.sees_zeros:
             with builder.goto_entry_block():

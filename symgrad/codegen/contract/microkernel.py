@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.asking import (
+    AskedResults,
     Met,
     asked_further,
     emit_asking,
     emit_asking_for_met,
+    emit_asking_for_results,
     emit_prefetching,
 )
 from symgrad.codegen.contract.border import TermSpan, emit_inside, emit_next
@@ -34,6 +36,7 @@ from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, places_i
 from symgrad.codegen.contract.walking import Walk, further, row_of_left, walk_of
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
+from symgrad.records import replace
 
 
 class _Pieces(NamedTuple):
@@ -56,14 +59,15 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * len(kernel.told)
     kinds += [POINTER] * kernel.places_asked
-    kinds += [POINTER, INDEX] * (kernel.steps_a_row > 0)
+    is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
+    kinds += [POINTER, INDEX] * is_told
     kinds += [INDEX, INDEX] * len(kernel.inner)
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, place, k, resume, *rest = function.args
     within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
     met = None
-    if kernel.steps_a_row:
+    if is_told:
         *rest, table, last = rest
         met = Met(table, last)
     asked = tuple(rest[len(rest) - kernel.places_asked :])
@@ -71,6 +75,9 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
     operands = walk_of(builder, kernel, (left, right), asked, told)._replace(met=met)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
+    if kernel.asks_for_results:
+        asked_steps = index(kernel.rows * kernel.steps_a_row)
+        operands = operands._replace(results=AskedResults(tile.begin, tile.row, asked_steps))
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
     if kernel.resumes:
@@ -145,7 +152,8 @@ def _emit_pieces(
     sums = [builder.phi(kernel.vector_type) for _ in start]
     at, length, left, right, *asked = carried if is_early else begin(carried[0])
     following = begin(_behind_piece(builder, kernel, steps, at, length)) if is_early else []
-    piece = operands._replace(left=left, right=right, asked=tuple(asked), met=None)
+    results = _asked_first(builder, operands.results, at)
+    piece = operands._replace(left=left, right=right, asked=tuple(asked), met=None, results=results)
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
         emit_asking(builder, kernel, piece.asked, piece.steps[1], (index(0), kernel.piece))
@@ -200,6 +208,16 @@ def _begin_piece(
         kernel.right.address(builder, operands.right, right),
         *asked_further(builder, kernel, operands.asked, (at, left)),
     ]
+
+
+def _asked_first(
+    builder: ir.IRBuilder, results: AskedResults | None, at: ir.Value
+) -> AskedResults | None:
+    """Return what is asked for of `results` in the piece that begins `at`: all in the first one."""
+    if results is None:
+        return None
+    is_first = builder.icmp_signed("==", at, index(0))
+    return replace(results, stop=builder.select(is_first, results.stop, index(0)))
 
 
 def _behind_piece(
@@ -289,6 +307,8 @@ def _emit_loop(
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
     emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
+    if operands.results is not None:
+        emit_asking_for_results(builder, kernel, operands.results, step)
     if operands.met is not None:
         emit_asking_for_met(builder, kernel, operands.met, step)
     for number in range(steps):

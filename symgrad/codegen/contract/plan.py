@@ -17,7 +17,7 @@ from typing import Literal
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.operand import NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
-from symgrad.cost_model import STEPS_A_ROW
+from symgrad.cost_model import MOST_STEPS_A_LINE, STEPS_A_ROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
@@ -41,23 +41,22 @@ class ContractPlan:
 
     The microkernel computes `tile_rows` by `tile_columns` results. Tiles are evenly high: all have
     `tile_rows` rows or one less. `block_tiles` tiles and `block_panels` panels (columns of tiles)
-    make a block, for which `block_k` terms of the sums are added at once. A band of `band_tiles`
-    tiles is finished before the next begins, which bounds the memory for unfinished sums. Of the
-    left `packed_terms` terms of all tiles of a block are packed before the next ones. With
-    `rows_first` the tiles of a block follow one another along its rows, else down its columns. The
-    epilogue gets vectors of `vector_width` elements. Terms with the zeros of `borders` of the left
-    are left out, as long as what is packed of the right is finite; what is packed of windows has
-    the zeros of `padding`, which are in no memory. With `asks_for_next` a tile asks for its rows of
-    the left in the next block of k, in the last one for those of the next tile; with
-    `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block` for a part
-    of what both operands have in the next block of k, and others for the rest; so it is with
-    `next_steps` where rows of both are steps of k. The next product of a loop around may begin
-    behind all rows of this one, or all steps of k, which `goes_on` says: then it is what that one
-    reads, and its epilogue touches, that is asked for. An epilogue meets `met` elements for each
-    one of the result that are in memory and no near cache: those of the next tile are asked for.
-    Where nothing is done with results a tile is stored where they are: they have rows `result_row`
-    apart, and go past the caches with `is_streamed`. Registers hold `lanes` elements of `compute`.
-    It is estimated to take `cycles`, no more than any other way.
+    make a block, for which `block_k` terms are added at once. A band of `band_tiles` tiles is
+    finished before the next begins, which bounds the memory for unfinished sums. Of the left
+    `packed_terms` of all tiles of a block are packed before the next ones. With `rows_first` the
+    tiles of a block follow one another along its rows, else down its columns. The epilogue gets
+    vectors of `vector_width` elements. Terms with the zeros of `borders` of the left are left out,
+    as long as what is packed of the right is finite; what is packed of windows has the zeros of
+    `padding`, which are in no memory. With `asks_for_next` a tile asks for its rows of the left in
+    the next block of k, in the last one for those of the next tile; with `asks_for_panel` it asks
+    for a part of the next packed panel, with `asks_for_block` for a part of what both operands have
+    in the next block of k, and others for the rest; so it is with `next_steps` where rows of both
+    are steps of k. The next product of a loop around may begin behind all rows of this one, or all
+    steps of k, as `goes_on` says: then what that one reads, and its epilogue touches, is asked for.
+    An epilogue meets `met` elements for each one of the result that are in memory and no near
+    cache: the next are asked for. Where nothing is done with results a tile is stored where they
+    are: they have rows `result_row` apart, and go past the caches with `is_streamed`. Registers
+    hold `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
     """
 
     m: int
@@ -295,14 +294,24 @@ class ContractPlan:
         return is_whole and (self.left.row_stride, self.left.column_stride) == (self.k, 1)
 
     @property
+    def asks_for_results(self) -> bool:
+        """Whether a tile asks for where it is stored, as its sums are short beside its lines."""
+        lines = self.tile_rows * -(-self.tile_columns * self.compute.itemsize // ALIGNMENT)
+        steps = self.walked_piece if self.walks_pieces else self.k
+        is_short = self.tile_rows <= steps and self.k <= MOST_STEPS_A_LINE * lines
+        return is_short and self.result_row > 0 and self.met > 0
+
+    @property
     def steps_a_row(self) -> int:
-        """Steps of k in which a microkernel asks for a row that the next epilogue meets.
+        """Steps of k in which a microkernel asks for a row of its tile, or of what is met next.
 
         It is a power of two. 0 says that all of them are asked for at once: where the steps of a
         block are too few for the rows, or are not counted from its start.
         """
         steps, rows = min(self.k, self.block_k), self.met * self.tile_rows
-        if self.method != "tile" or self.walks_pieces or not 0 < rows <= steps:
+        if self.walks_pieces:
+            steps = self.walked_piece if self.asks_for_results else 0
+        if self.method != "tile" or not 0 < rows <= steps:
             return 0
         return min(STEPS_A_ROW, 1 << ((steps // rows).bit_length() - 1))
 

@@ -11,7 +11,7 @@ from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
-from symgrad.codegen.loops.index_arithmetic import step_within
+from symgrad.codegen.loops.index_arithmetic import even_run, step_within
 from symgrad.codegen.loops.language import (
     Check,
     Index,
@@ -24,31 +24,13 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import index_names
 from symgrad.codegen.target import Target
-from symgrad.cost_model import BYTES_BETWEEN_PIECES, CACHES_STREAMED
+from symgrad.cost_model import BYTES_BETWEEN_PIECES, CACHES_STREAMED, epilogue_cycles
 from symgrad.records import replace
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
     """Return how `product` is computed on `target`: the same whenever it is asked for."""
-    itemsize = product.element.itemsize
-    store = next(s for s in product.body if isinstance(s, Store))
-    result = Operand(
-        store.index.coefficient(product.rows[0]),
-        store.index.coefficient(product.columns[0]),
-        store.value.dtype.itemsize,
-    )
-    plan = plan_contract(
-        product.rows[1],
-        product.columns[1],
-        product.inner[1],
-        product.element,
-        _operand(product.lhs, itemsize),
-        _operand(product.rhs, itemsize),
-        result,
-        target,
-        streams=_streams(product),
-        borders=product.borders,
-    )
+    plan = _plan_by_runs(product, target)
     borders = product.borders
     if plan.padding is not None:
         borders = tuple(replace(border, absent=False) for border in borders)  # it is packed
@@ -64,6 +46,52 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
+
+
+def _plan_by_runs(product: Product, target: Target) -> ContractPlan:
+    """Return the plan of the sums, with tiles in runs of rows that lie evenly in the result.
+
+    Such tiles are stored there and have no epilogue. More of them than the operands ask for are
+    taken where that costs less.
+    """
+    lhs = _operand(product.lhs, product.element.itemsize)
+    plan = _plan_of_sums(product, lhs, target)
+    run = even_run(_result_of(product).index, product.rows[0], plan.row_run)
+    if plan.vector_axis == "m" or plan.pack_left == "windows" or run < plan.tile_rows:
+        return plan
+    if run == plan.row_run:
+        return plan
+    digits = (run, run * lhs.row_stride), *lhs.row_digits
+    cut = _plan_of_sums(product, replace(lhs, row_digits=digits), target)
+    after = epilogue_cycles(plan.rows, plan.columns, plan.vector_width, 1)
+    is_stored = _with_results(product, cut, target).result_row > 0
+    return cut if is_stored and cut.cycles - after <= plan.cycles else plan
+
+
+def _plan_of_sums(product: Product, lhs: Operand, target: Target) -> ContractPlan:
+    """Return how the sums of a product are added up, of which `lhs` is the left operand."""
+    store = _result_of(product)
+    result = Operand(
+        store.index.coefficient(product.rows[0]),
+        store.index.coefficient(product.columns[0]),
+        store.value.dtype.itemsize,
+    )
+    return plan_contract(
+        product.rows[1],
+        product.columns[1],
+        product.inner[1],
+        product.element,
+        lhs,
+        _operand(product.rhs, product.element.itemsize),
+        result,
+        target,
+        streams=_streams(product),
+        borders=product.borders,
+    )
+
+
+def _result_of(product: Product) -> Store:
+    return next(s for s in product.body if isinstance(s, Store))
 
 
 def _with_results(product: Product, plan: ContractPlan, target: Target) -> ContractPlan:

@@ -36,8 +36,8 @@ class Microkernel:
     asked for, a line of each row every so many steps, or line after line where rows follow one
     another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
     panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` says;
-    with `steps_a_row` rows that it is told of, one in so many steps. With `inner` borders only
-    pieces within the spans it is given are added up.
+    with `steps_a_row` rows that it is told of, one in so many steps, or with `asks_for_results`
+    those of its tile. With `inner` borders only pieces within the spans it is given are added up.
     """
 
     rows: int
@@ -66,6 +66,7 @@ class Microkernel:
     asks_for_panel: bool = False
     next_steps: NextSteps | None = None
     steps_a_row: int = 0
+    asks_for_results: bool = False
     inner: tuple[ZeroBorder, ...] = ()
 
     @property

@@ -12,7 +12,8 @@ from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.pair_planning import multiplying_cycles
 from symgrad.codegen.contract.plan import Axis, ContractPlan
 from symgrad.codegen.loops.blocking import Share
-from symgrad.cost_model import packing_cycles
+from symgrad.codegen.target import MemoryHierarchy
+from symgrad.cost_model import packing_cycles, reading_cycles
 from symgrad.records import dataclass
 
 
@@ -49,7 +50,9 @@ def part_region(
     return TileRegion(whole.tiles, part) if is_across else TileRegion(part, whole.panels)
 
 
-def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
+def choose_share(
+    plan: ContractPlan, threads: int, memory: MemoryHierarchy
+) -> tuple[Axis, int, float]:
     """Return the better axis to cut the result along, the tiles of a part, and the speed-up."""
     other: Axis = "m" if plan.vector_axis == "n" else "n"
     multiply = plan.rows * plan.columns * plan.k / plan.lanes / 2
@@ -57,6 +60,9 @@ def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
         multiply = multiplying_cycles(plan)
     ways_to_pack = zip((plan.pack_left, plan.pack_right), plan.packed_elements, strict=True)
     left, right = (packing_cycles(how, elements) for how, elements in ways_to_pack)
+    # Windows overlap: of each, others read all but a piece.
+    left += _reading(plan, plan.rows * plan.k_run, memory)
+    right += _reading(plan, plan.columns * plan.k, memory)
     serial = multiply + left + right
     ways: list[tuple[Axis, int, float]] = []
     for axis, tiles, own, whole in (
@@ -71,3 +77,8 @@ def choose_share(plan: ContractPlan, threads: int) -> tuple[Axis, int, float]:
         ways.append((axis, size, serial / longest))
     # Of equals the first: panels, whose packed block is the larger one.
     return max(ways, key=lambda way: way[2])
+
+
+def _reading(plan: ContractPlan, elements: int, memory: MemoryHierarchy) -> float:
+    """Return the cycles of bringing an operand near; none for one that a near cache holds."""
+    return reading_cycles(elements) if elements * plan.dtype.itemsize > memory.l2_bytes else 0.0

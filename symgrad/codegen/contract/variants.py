@@ -218,6 +218,7 @@ def _microkernel(
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
         next_steps=plan.next_steps,
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
+        asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asking import Met
+from symgrad.codegen.contract.asking import AskedResults, Met
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 
@@ -34,6 +34,7 @@ class Walk(NamedTuple):
     lower: tuple[ir.Value, ...] = ()
     rows: tuple[ir.Value, ...] = ()
     met: Met | None = None
+    results: AskedResults | None = None
 
 
 def walk_of(

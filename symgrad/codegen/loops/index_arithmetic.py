@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from symgrad.codegen.loops.language import (
     Index,
     IndexAtom,
@@ -149,6 +151,20 @@ def step_within(index: Index, variable: str, run: int) -> int | None:
     steps = [(_atom_step(atom, variable, run), factor) for atom, factor in index.terms]
     known = [factor * step for step, factor in steps if step is not None]
     return sum(known) if len(known) == len(steps) else None
+
+
+def even_run(index: Index, variable: str, run: int) -> int:
+    """Return the longest part of a run of `variable` in which an index grows evenly with it."""
+    parts = {run, *(by for by in _divisors(index) if run % by == 0)}
+    even = (part for part in parts if step_within(index, variable, part) is not None)
+    return max(even, default=1)
+
+
+def _divisors(index: Index) -> Iterator[int]:
+    for atom, _ in index.terms:
+        if not isinstance(atom, str):
+            yield atom.by
+            yield from _divisors(atom.index)
 
 
 def _atom_step(atom: IndexAtom, variable: str, run: int) -> int | None:

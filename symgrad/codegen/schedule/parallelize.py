@@ -109,7 +109,7 @@ class _WorkSharing:
 
     def _product(self, product: Product) -> Product:
         plan = product_plan(product, self._target)
-        axis, tiles, speed_up = choose_share(plan, self._threads.count)
+        axis, tiles, speed_up = choose_share(plan, self._threads.count, self._target.memory)
         if speed_up < LEAST_SPEED_UP:
             return product
         return replace(product, parallel=Share(axis, tiles, plan.tiles_across(axis)))

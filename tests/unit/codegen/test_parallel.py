@@ -17,7 +17,7 @@ from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.schedule import parallelize as share_work
 from symgrad.codegen.schedule.parallelize import Threads
-from symgrad.codegen.target import target_named
+from symgrad.codegen.target import MemoryHierarchy, target_named
 from symgrad.codegen.team.fork import FORK
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -105,7 +105,7 @@ def test_a_part_of_a_product_is_given_indices_and_values_bound_around():
 
 def share(m: int, n: int, k: int, threads: int = 2, rhs: str = "rows") -> tuple[str, int, float]:
     plan = Case(m, n, k, rhs=rhs).plan("x86-64-v4")
-    return choose_share(plan, threads)
+    return choose_share(plan, threads, target_named("x86-64-v4").memory)
 
 
 def test_the_axis_is_the_one_that_divides_better():
@@ -115,14 +115,17 @@ def test_the_axis_is_the_one_that_divides_better():
 
 def test_packing_that_each_thread_repeats_counts():
     # Both axes divide evenly: 56 tiles and 42 panels. It is the panels that are packed.
-    assert share(504, 2016, 512, rhs="columns") == ("n", 21, 2.0)
+    # Reading the left, which each of them does, takes little.
+    axis, panels, speed_up = share(504, 2016, 512, rhs="columns")
+    assert (axis, panels) == ("n", 21)
+    assert 1.99 < speed_up < 2
 
 
 def test_a_narrow_last_panel_is_less_than_an_even_part():
     plan = replace(Case(1568, 336, 512).plan("x86-64-v4"), n=256)
     assert (plan.panels, plan.edge_columns) == (6, 16)
     # Three panels of 48 columns are more than half of 256.
-    assert choose_share(plan, 2)[:2] == ("m", -(-plan.row_tiles // 2))
+    assert choose_share(plan, 2, MemoryHierarchy())[:2] == ("m", -(-plan.row_tiles // 2))
 
 
 def plan_of_images(filters: int) -> ContractPlan:

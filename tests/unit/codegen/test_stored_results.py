@@ -10,7 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, planning, products
 from symgrad.codegen.contract.products import product_plan
-from symgrad.codegen.loops.index_arithmetic import index_of, step_within
+from symgrad.codegen.loops.index_arithmetic import even_run, index_of, step_within
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.strided import Modulus, Quotient
@@ -30,10 +30,23 @@ def product(m: int, n: int, k: int, dtype: str = "float32") -> Graph:
 
 
 def plan_of(graph: Graph, target: str = "x86-64-v4") -> ContractPlan:
+    (plan,) = plans_of(graph, target)
+    return plan
+
+
+def plans_of(graph: Graph, target: str = "x86-64-v4") -> list[ContractPlan]:
     program = compile_for(graph, target, opt_level=0).program
     found = (s for kernel in program.kernels for s in statements(kernel.body))
-    (plan,) = (product_plan(s, target_named(target)) for s in found if isinstance(s, Product))
-    return plan
+    return [product_plan(s, target_named(target)) for s in found if isinstance(s, Product)]
+
+
+def gradient_to_strided(pixels: int, channels: int) -> Graph:
+    """Return the gradient to the input of a convolution of 8 images with stride 2."""
+    x = sg.placeholder((8, pixels, pixels, channels))
+    kernel = sg.placeholder((3, 3, channels, 64))
+    y = sg.nn.conv2d(x, kernel, strides=2, padding=[(1, 1), (1, 1)])
+    g = sg.placeholder(y.shape)
+    return Graph(sg.gradients(y, [x], grad_ys=g), [kernel, g])
 
 
 def test_a_product_with_which_nothing_is_done_stores_its_tiles_in_the_result():
@@ -62,6 +75,45 @@ def test_results_that_lie_evenly_within_runs_of_rows_have_their_tiles_there():
     inner = Modulus(index_of((Quotient(i, 8), 1)), 28)
     assert step_within(index_of((inner, 5)), "i", 8) == 0
     assert step_within(index_of((Modulus(index_of(("i", 1), const=3), 8), 5)), "i", 8) is None
+
+
+def test_the_longest_part_of_a_run_in_which_an_index_grows_evenly_is_found():
+    i = index_of(("i", 1))
+    image = Modulus(index_of((Quotient(i, 28), 1)), 8)
+    result = index_of((Modulus(i, 28), 200), (image, 7000), (Quotient(i, 224), 5000))
+    assert even_run(result, "i", 224) == 28
+    assert even_run(result, "i", 6272) == 28
+    assert even_run(index_of(("i", 3)), "i", 224) == 224
+    assert even_run(index_of((Modulus(i, 5), 3)), "i", 224) == 1
+
+
+def test_products_for_the_residues_of_a_stride_store_their_tiles_where_these_belong():
+    plans = plans_of(gradient_to_strided(36, 64))
+    assert [plan.row_run for plan in plans] == [8, 18, 18, 18]
+    assert all(plan.result_row > 0 for plan in plans)
+
+
+def test_a_tile_asks_for_where_it_is_stored_if_its_sums_are_short():
+    plans = plans_of(gradient_to_strided(36, 64))
+    assert all(plan.met == 1 and plan.asks_for_results for plan in plans)
+    assert all(plan.steps_a_row > 0 for plan in plans)
+    assert plan_of(product(4096, 64, 256)).asks_for_results
+    assert not plan_of(product(4096, 64, 700)).asks_for_results
+    # A near cache holds these.
+    assert not plan_of(product(64, 64, 32)).asks_for_results
+
+
+def test_tiles_that_ask_for_where_they_are_stored_are_right_between_guard_pages():
+    random = np.random.default_rng(0)
+    for graph in (gradient_to_strided(36, 32), gradient_to_strided(35, 48), product(4001, 80, 37)):
+        shapes = [t.type.static_shape for t in graph.inputs]
+        arrays = [random.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+        variants = [
+            Variant(memory=Memory("end")),
+            Variant("x86-64-v3", threads=Threads(2, 0.0), memory=Memory("start")),
+            Variant(threads=Threads(2, 0.0)),
+        ]
+        assert run_variants(graph, arrays, variants, interprets=False) is None
 
 
 def test_only_results_that_no_cache_holds_go_past_the_caches():
