@@ -60,9 +60,8 @@ def choose_share(
         multiply = multiplying_cycles(plan)
     ways_to_pack = zip((plan.pack_left, plan.pack_right), plan.packed_elements, strict=True)
     left, right = (packing_cycles(how, elements) for how, elements in ways_to_pack)
-    # Windows overlap: of each, others read all but a piece.
-    left += _reading(plan, plan.rows * plan.k_run, memory)
-    right += _reading(plan, plan.columns * plan.k, memory)
+    reading = _reading(plan, memory)
+    left, right = left + reading[0], right + reading[1]
     serial = multiply + left + right
     ways: list[tuple[Axis, int, float]] = []
     for axis, tiles, own, whole in (
@@ -79,6 +78,14 @@ def choose_share(
     return max(ways, key=lambda way: way[2])
 
 
-def _reading(plan: ContractPlan, elements: int, memory: MemoryHierarchy) -> float:
-    """Return the cycles of bringing an operand near; none for one that a near cache holds."""
-    return reading_cycles(elements) if elements * plan.dtype.itemsize > memory.l2_bytes else 0.0
+def _reading(plan: ContractPlan, memory: MemoryHierarchy) -> tuple[float, float]:
+    """Return the cycles of bringing the left and the right near, where a near cache has the other.
+
+    Where it has neither, blocks of both are read again and again, however they are shared.
+    """
+    # Windows overlap: of each, others read all but a piece.
+    sizes = plan.rows * plan.k_run, plan.columns * plan.k
+    left, right = (size * plan.dtype.itemsize > memory.l2_bytes for size in sizes)
+    if left == right:
+        return 0.0, 0.0
+    return reading_cycles(left * sizes[0]), reading_cycles(right * sizes[1])
