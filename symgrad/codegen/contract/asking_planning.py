@@ -14,12 +14,14 @@ from symgrad.records import replace
 
 def with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with what its tiles ask for: one thing at most."""
-    asks_for_next = _is_met_late(plan, memory)
+    reads_pixels = plan.pack_left == "windows" or plan.has_pixels_in_place
+    asks_for_block = reads_pixels and plan.k_blocks > 1
+    asks_for_next = not asks_for_block and _is_met_late(plan, memory)
     return replace(
         plan,
         asks_for_next=asks_for_next,
-        asks_for_panel=not asks_for_next and _is_panel_met_late(plan, memory),
-        asks_for_block=plan.pack_left == "windows" and plan.k_blocks > 1,
+        asks_for_panel=not (asks_for_next or asks_for_block) and _is_panel_met_late(plan, memory),
+        asks_for_block=asks_for_block,
     )
 
 

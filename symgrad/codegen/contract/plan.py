@@ -252,6 +252,11 @@ class ContractPlan:
         return any(border.absent for border in self.borders)
 
     @property
+    def has_pixels_in_place(self) -> bool:
+        """Whether steps of k are pixels that all places in a window read where they lie."""
+        return self.lacks_padding and self.left.row_stride == 1
+
+    @property
     def sees_zeros(self) -> bool:
         """Whether packing has to find out that 0 times an element of the right is 0."""
         return bool(self.borders) and self.compute.is_float

@@ -332,6 +332,8 @@ def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     band, tiles = plan.row_tiles, max(1, memory.l2_bytes // (line * plan.tile_rows))
     if plan.pack_left == "windows":
         tiles = window_tiles(plan, memory)
+    elif plan.has_pixels_in_place:
+        tiles = band
     elif plan.k_blocks > 1:
         band = _even_blocks(band, memory.band_rows / plan.tile_rows)
     return replace(

@@ -32,7 +32,7 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
     if plan.left.column_digits and plan.left.row_stride == 1 and plan.k > whole and apart:
         # Tiles beside each other read parts of the same lines: a block of them stays in the cache.
         whole = part = min(part, max(SHORT_BLOCK, memory.l2_bytes // (2 * apart)))
-    if plan.lacks_padding and plan.left.row_stride == 1:
+    if plan.has_pixels_in_place:
         # Lines of the left come from that cache, and leave most of the first one to a panel.
         near = int(memory.l1_bytes * PANEL_SHARE) // (across * size_of)
         whole = part = min(part, max(plan.lanes, near))

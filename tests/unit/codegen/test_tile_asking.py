@@ -87,6 +87,15 @@ def test_tiles_ask_for_the_pixels_of_the_next_block_of_k():
     assert left | right <= elements_of_tiles(plan, 0)
 
 
+def test_tiles_ask_for_pixels_of_the_next_block_of_k_that_are_read_where_they_lie():
+    layer = Layer(spatial=(56, 56), images=8, channels=128, filters=128, stride=2)
+    (plan,) = plans(layer.graph())
+    assert plan.pack_left == "none"
+    assert plan.block_tiles == plan.row_tiles  # each tile asks for a part of its own
+    left, right = elements_read(plan, plan.block_k)
+    assert left | right <= elements_of_tiles(plan, 0)
+
+
 def test_tiles_ask_for_each_of_images_that_lie_beside_each_other():
     plan = windows_of(8, 28, 128)
     assert images_beside(plan) == 8
