@@ -244,6 +244,7 @@ PACKED_TERMS = 16
 # packed of all channels at a time, and how many there may be for each term, as strides leave out.
 LEAST_CHANNELS_PACKED = 64
 PACKED_PIXELS = 64
+CROWDED_SETS = 4  # lines of a block for each that a near cache keeps of those so far apart
 MOST_PIXELS_A_TERM = 8
 LEAST_CHANNELS_IN_PLACE = 32  # and those from which on it needs no padding in memory
 MOST_STRIDES = 4  # of all axes, where the padding of such pixels is in no memory
@@ -274,7 +275,7 @@ CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
 STEPS_A_ROW = 16
 # A tile asks for where it is stored, by a branch in its loop, if it has so few for each line there.
 MOST_STEPS_A_LINE = 24
-FEW_PANELS = 4  # that read a block of the left: for the first of many it is brought near
+FEW_PANELS = 4  # that read a block of the left: for the first of more it is brought near
 # Of ways that cost hardly more than the cheapest one, panels of one width are taken, if so many.
 NEARLY_CHEAPEST = 1.05
 MANY_PANELS = 8
@@ -297,9 +298,9 @@ _PACKING = {
 _LOOKING = 1.0  # copying an element to see whether it is finite: others wait for it
 # An element of an operand that comes from no near cache.
 _READING = 0.25
-# A step of k of the left whose elements lie on another page than those of the step before, or on a
-# line that the nearest cache does not keep.
-_WAITING = {"page": 6.0, "line": 1.0}
+# A step of k of the left whose elements lie on another page than those of the step before; a line
+# that the nearest cache does not keep, and one that it may.
+_WAITING = {"page": 6.0, "line": 1.0, "near line": 0.5}
 _RESUMED = 1.0  # a vector of sums that is stored, and loaded again by the next block of k
 _ROW = 2.0  # of a tile: it begins on another line of the result
 _PIECE = 6.0  # finding the next terms of a sum that are counted in digits, in both operands
@@ -383,8 +384,8 @@ def looking_cycles(elements: int) -> float:
     return _LOOKING * elements
 
 
-def waiting_cycles(what: str, steps: int) -> float:
-    """Return the cycles of waiting for the left, in `steps` that each meet a "page" or "line"."""
+def waiting_cycles(what: str, steps: float) -> float:
+    """Return the cycles of waiting for the left, in `steps` that each meet what is waited for."""
     return _WAITING[what] * steps
 
 

@@ -22,7 +22,12 @@ from symgrad.codegen.contract.pair_planning import (
 from symgrad.codegen.contract.panel_packing import is_far, is_jumped, pack_panels
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.term_blocks import choose_block_k
-from symgrad.codegen.contract.window_planning import in_place, window_tiles, with_windows
+from symgrad.codegen.contract.window_planning import (
+    in_place,
+    in_place_cycles,
+    window_tiles,
+    with_windows,
+)
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
@@ -164,7 +169,7 @@ def _ways_by_channels(
     unpacked = in_place(plan)
     if unpacked is not None:
         ways += [
-            (cycles + waiting_cycles("line", way.row_tiles * way.panels * way.k), way)
+            (cycles + in_place_cycles(way, target.memory), way)
             for cycles, way in _plan_tiles(
                 unpacked, result.column_stride, target, borders=plan.borders
             )

@@ -15,12 +15,15 @@ from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.strided import walk
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.cost_model import (
+    CROWDED_SETS,
     FEW_READS,
     LEAST_CHANNELS_PACKED,
     LEAST_TERMS,
     MOST_PIXELS_A_TERM,
     SUM_AT_ONCE,
     WINDOW_TERMS,
+    resuming_cycles,
+    waiting_cycles,
 )
 
 
@@ -61,6 +64,23 @@ def in_place(plan: ContractPlan) -> ContractPlan | None:
     if not plan.lacks_padding or plan.left.row_stride != 1:
         return None
     return replace(plan, pack_right="copy")
+
+
+def in_place_cycles(plan: ContractPlan, memory: MemoryHierarchy) -> float:
+    """Return the cycles that reading pixels where they lie costs: for their lines, and for sums.
+
+    A block of k is as short as its panel, so sums are resumed often. Lines of its pixels come from
+    the second-level cache. Many that fall on a few sets of the first one come again for each tile,
+    also those that two tiles share.
+    """
+    apart = max(abs(plan.left.column_stride) * plan.dtype.itemsize, memory.line_bytes)
+    steps = plan.row_tiles * plan.panels * plan.k
+    vectors = plan.whole_vectors(plan.columns) // plan.lanes
+    resumed = resuming_cycles(plan.k_blocks * plan.rows * vectors)
+    if plan.block_k <= CROWDED_SETS * memory.lines_kept(apart):
+        return resumed + waiting_cycles("near line", steps)
+    lines = 1 + (plan.tile_rows - 1) * plan.dtype.itemsize / memory.line_bytes
+    return resumed + waiting_cycles("line", lines * steps)
 
 
 def _with_padding(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan | None:

@@ -199,8 +199,21 @@ def test_the_gradient_to_a_kernel_of_volumes_needs_no_padding():
     (plan,) = plans(graph)
     assert (plan.pack_left, plan.pack_right) == ("none", "copy")
     assert len(plan.borders) == 3
-    square = Layer(spatial=(56, 56), images=8, channels=64, filters=64)
+    square = Layer(spatial=(32, 32), images=8, window=(5, 5), side=2, channels=64, filters=64)
     assert [plan.pack_left for plan in plans(square.graph())] == ["windows"]
+
+
+def test_pixels_are_read_where_they_lie_if_blocks_of_k_are_as_cheap_as_packing():
+    """Their panels stay in the first-level cache, so more sums are resumed than of packed ones."""
+    layer = Layer(spatial=(56, 56), images=8, channels=64, filters=64)
+    for used in (layer, replace(layer, channels=128, filters=128, stride=2)):
+        (plan,) = plans(used.graph())
+        assert (plan.pack_left, plan.pack_right) == ("none", "copy")
+        memory = target_named("x86-64-v4").memory
+        assert plan.block_k * plan.tile_columns * plan.dtype.itemsize <= memory.l1_bytes
+    # Pixels of many channels fall on few sets of that cache.
+    (plan,) = plans(replace(layer, spatial=(32, 32), images=4, channels=256, filters=128).graph())
+    assert plan.pack_left == "windows"
 
 
 def plans(graph: Graph) -> list[ContractPlan]:

@@ -72,8 +72,13 @@ def elements_read(plan: ContractPlan, start: int) -> tuple[set[int], set[int]]:
     return {LEFT + int(at) * size for at in of_left}, {RIGHT + int(at) * size for at in of_right}
 
 
-def windows_of(images: int, side: int, channels: int) -> ContractPlan:
-    layer = Layer(spatial=(side, side), images=images, channels=channels, filters=channels)
+PACKED = Layer(spatial=(32, 32), images=4, channels=256, filters=128)
+BESIDE = Layer(spatial=(28, 28), images=8, channels=128, filters=128)
+IN_PLACE = Layer(spatial=(56, 56), images=8, channels=64, filters=64)
+STRIDED = Layer(spatial=(56, 56), images=8, channels=128, filters=128, stride=2)
+
+
+def plan_of(layer: Layer) -> ContractPlan:
     (plan,) = plans(layer.graph())
     assert plan.asks_for_block
     assert plan.dtype == dtypes.float32
@@ -81,23 +86,24 @@ def windows_of(images: int, side: int, channels: int) -> ContractPlan:
 
 
 def test_tiles_ask_for_the_pixels_of_the_next_block_of_k():
-    plan = windows_of(8, 56, 64)
+    plan = plan_of(PACKED)
+    assert plan.pack_left == "windows"
     assert images_beside(plan) == 1
     left, right = elements_read(plan, plan.block_k)
     assert left | right <= elements_of_tiles(plan, 0)
 
 
 def test_tiles_ask_for_pixels_of_the_next_block_of_k_that_are_read_where_they_lie():
-    layer = Layer(spatial=(56, 56), images=8, channels=128, filters=128, stride=2)
-    (plan,) = plans(layer.graph())
-    assert plan.pack_left == "none"
-    assert plan.block_tiles == plan.row_tiles  # each tile asks for a part of its own
-    left, right = elements_read(plan, plan.block_k)
-    assert left | right <= elements_of_tiles(plan, 0)
+    for layer in (IN_PLACE, STRIDED):
+        plan = plan_of(layer)
+        assert plan.pack_left == "none"
+        assert plan.block_tiles == plan.row_tiles  # each tile asks for a part of its own
+        left, right = elements_read(plan, plan.block_k)
+        assert left | right <= elements_of_tiles(plan, 0)
 
 
 def test_tiles_ask_for_each_of_images_that_lie_beside_each_other():
-    plan = windows_of(8, 28, 128)
+    plan = plan_of(BESIDE)
     assert images_beside(plan) == 8
     left, right = elements_read(plan, plan.block_k)
     found = elements_of_tiles(plan, 0)
@@ -106,5 +112,5 @@ def test_tiles_ask_for_each_of_images_that_lie_beside_each_other():
 
 
 def test_tiles_of_the_last_block_of_k_ask_for_nothing_behind_it():
-    for plan in (windows_of(8, 56, 64), windows_of(8, 28, 128)):
+    for plan in map(plan_of, (PACKED, BESIDE, IN_PLACE, STRIDED)):
         assert elements_of_tiles(plan, plan.k - plan.block_k) == set()
