@@ -250,7 +250,6 @@ LEAST_CHANNELS_IN_PLACE = 32  # and those from which on it needs no padding in m
 MOST_STRIDES = 4  # of all axes, where the padding of such pixels is in no memory
 # Terms of such a sum that are added up at once, if these are all; else a block has.
 SUM_AT_ONCE = 2048
-MOST_TERMS_BESIDE = 8192  # with those of one pixel in all images beside each other
 WINDOW_TERMS = 800
 LEAST_TERMS = 64
 LONG_SUM = 8  # blocks of k from which on a sum is long

@@ -15,7 +15,7 @@ from symgrad.records import replace
 def with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with what its tiles ask for: one thing at most."""
     reads_pixels = plan.pack_left == "windows" or plan.has_pixels_in_place
-    asks_for_block = reads_pixels and plan.k_blocks > 1
+    asks_for_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
     asks_for_next = not asks_for_block and _is_met_late(plan, memory)
     return replace(
         plan,
@@ -49,6 +49,12 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
         right=AskedRows(right.row_stride, -(-plan.columns // turns)),
     )
     return replace(plan, asks_for_next=False, next_steps=steps)
+
+
+def _has_images_beside(plan: ContractPlan) -> bool:
+    """Return whether steps of k that follow one another are pixels of images far apart."""
+    further = [by for _, by in plan.left.column_digits]
+    return bool(further) and plan.left.column_stride > max(further)
 
 
 def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:

@@ -27,12 +27,6 @@ class TileOfBlock(NamedTuple):
     steps: Extent
 
 
-def images_beside(plan: ContractPlan) -> int:
-    """Return of how many images, far apart in memory, the pixels alternate in a block of k."""
-    further = [by for _, by in plan.left.column_digits]
-    return plan.k_piece if further and plan.left.column_stride > max(further) else 1
-
-
 class TileAsking:
     """Tells the microkernels of one contraction what to ask for."""
 
@@ -127,26 +121,23 @@ class TileAsking:
         """Return where what tile `number` of a block asks for begins, in the next block of k.
 
         One part after the other they ask for its pixels, then for its steps of k of the right; the
-        tiles behind these for what is `near`. Of images beside each other each has its own parts.
+        tiles behind these for what is `near`.
         """
         builder, plan = self._builder, self._plan
-        images = images_beside(plan)
-        digits = plan.right.row_digits if images > 1 else ()
-        pitch = digits[0][1] if digits else plan.right.row_stride
+        pitch = plan.right.row_stride
         is_dense = 0 < pitch <= 2 * plan.columns
-        pixels = self._parts(plan.window_pixels * plan.row_run // images)
-        lines = self._parts(plan.block_k * pitch // images) if is_dense else 0
-        image, offset = self._part_of_image(number, pixels)
-        begin = self._places.left_at(index(0), builder.add(steps[1], image))
-        begin = self._stored.address(builder, begin, offset)
+        pixels = self._parts(plan.window_pixels * plan.row_run)
+        lines = self._parts(plan.block_k * pitch) if is_dense else 0
+        part = index(self._part_of_tile)
+        begin = self._places.left_at(index(0), steps[1])
+        begin = self._stored.address(builder, begin, builder.mul(number, part))
         if lines:
-            behind = builder.sub(number, index(images * pixels))
-            image, offset = self._part_of_image(behind, lines)
-            second = self._places.right_at(builder.add(steps[1], image), index(0))
-            second = self._stored.address(builder, second, offset)
+            behind = builder.sub(number, index(pixels))
+            second = self._places.right_at(steps[1], index(0))
+            second = self._stored.address(builder, second, builder.mul(behind, part))
             is_first = builder.icmp_signed("<", behind, index(0))
             begin = builder.select(is_first, begin, second)
-        is_left = builder.icmp_signed("<", number, index(images * (pixels + lines)))
+        is_left = builder.icmp_signed("<", number, index(pixels + lines))
         goes_on = builder.icmp_signed("<", steps[1], index(plan.k))
         return builder.select(builder.and_(is_left, goes_on), begin, near)
 
@@ -157,12 +148,3 @@ class TileAsking:
     @property
     def _part_of_tile(self) -> int:
         return self._plan.block_k * elements_asked(self._stored)
-
-    def _part_of_image(self, number: ir.Value, parts: int) -> tuple[ir.Value, ir.Value]:
-        """Return of which image part `number` is, each having so many, and where it begins."""
-        builder = self._builder
-        image: ir.Value = index(0)
-        if images_beside(self._plan) > 1:
-            image = builder.udiv(number, index(parts))
-            number = builder.urem(number, index(parts))
-        return image, builder.mul(number, index(self._part_of_tile))

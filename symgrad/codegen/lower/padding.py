@@ -16,7 +16,6 @@ from symgrad.codegen.lower.axes import Axis, CountedAxes
 from symgrad.cost_model import (
     LEAST_LEFT_OUT,
     LEAST_ROWS_BESIDE,
-    MOST_TERMS_BESIDE,
     SUM_AT_ONCE,
 )
 from symgrad.graph.node import Tensor
@@ -97,8 +96,8 @@ def terms_beside(
     """Return the terms of sums with those of one pixel, in all images, beside each other.
 
     So it is where rows are channels, and pixels with their padding are packed: what a place in a
-    window has of a line are then terms side by side. Of many terms a block has many lines of few
-    images instead, which overlap less than few lines of all images do; with strides even more.
+    window has of a line are then terms side by side. Of more terms than are added up at once a
+    block has many lines of few images, which overlap less than few lines of all images do.
     """
     found = [(line, line.border(rows, inner)) for line in lines if line.absent]
     borders = [border for _, border in found if border is not None]
@@ -106,9 +105,7 @@ def terms_beside(
     of_lines = {atom for line in padded for atom, _ in line.index.terms}
     images = math.prod(extent for variable, extent in inner if variable not in of_lines)
     are_channels = bool(rows) and lhs.coefficient(rows[-1][0]) == 1
-    are_dense = all(border.term_step == 1 for border in borders)
-    most = MOST_TERMS_BESIDE if are_dense else SUM_AT_ONCE
-    are_few = math.prod(extent for _, extent in inner) <= most
+    are_few = math.prod(extent for _, extent in inner) <= SUM_AT_ONCE
     if not borders or not are_channels or not are_few or images < LEAST_ROWS_BESIDE:
         return list(inner)
     return sorted(inner, key=lambda axis: axis[0] not in of_lines)

@@ -13,7 +13,7 @@ from symgrad.codegen.contract.elements import Elements, index
 from symgrad.codegen.contract.lifted import plan_sizes, unlifted
 from symgrad.codegen.contract.places import TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock, images_beside
+from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
 from symgrad.codegen.loops.strided import walked
 from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
@@ -73,7 +73,6 @@ def elements_read(plan: ContractPlan, start: int) -> tuple[set[int], set[int]]:
 
 
 PACKED = Layer(spatial=(32, 32), images=4, channels=256, filters=128)
-BESIDE = Layer(spatial=(28, 28), images=8, channels=128, filters=128)
 IN_PLACE = Layer(spatial=(56, 56), images=8, channels=64, filters=64)
 STRIDED = Layer(spatial=(56, 56), images=8, channels=128, filters=128, stride=2)
 
@@ -88,7 +87,6 @@ def plan_of(layer: Layer) -> ContractPlan:
 def test_tiles_ask_for_the_pixels_of_the_next_block_of_k():
     plan = plan_of(PACKED)
     assert plan.pack_left == "windows"
-    assert images_beside(plan) == 1
     left, right = elements_read(plan, plan.block_k)
     assert left | right <= elements_of_tiles(plan, 0)
 
@@ -102,15 +100,13 @@ def test_tiles_ask_for_pixels_of_the_next_block_of_k_that_are_read_where_they_li
         assert left | right <= elements_of_tiles(plan, 0)
 
 
-def test_tiles_ask_for_each_of_images_that_lie_beside_each_other():
-    plan = plan_of(BESIDE)
-    assert images_beside(plan) == 8
-    left, right = elements_read(plan, plan.block_k)
-    found = elements_of_tiles(plan, 0)
-    assert left | right <= found
-    assert len(found) <= 3 * len(left | right)
+def test_tiles_ask_for_their_own_pixels_where_those_of_all_images_come_beside_each_other():
+    layer = Layer(spatial=(4, 4), images=128, channels=32, filters=32)
+    (plan,) = plans(layer.graph())
+    assert plan.k_blocks > 1
+    assert not plan.asks_for_block
 
 
 def test_tiles_of_the_last_block_of_k_ask_for_nothing_behind_it():
-    for plan in map(plan_of, (PACKED, BESIDE, IN_PLACE, STRIDED)):
+    for plan in map(plan_of, (PACKED, IN_PLACE, STRIDED)):
         assert elements_of_tiles(plan, plan.k - plan.block_k) == set()
