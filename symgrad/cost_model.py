@@ -33,21 +33,18 @@ COSTLY_FLOPS = 10  # a scalar operation of so many is a function, with as much a
 
 # ------------------------------------------------------------------ kernels, in cycles of a core
 
-# What vector code of a nominal core reaches.
-FLOPS_A_CYCLE = 32
+FLOPS_A_CYCLE = 32  # what vector code of a nominal core reaches, as of bytes
 BYTES_A_CYCLE = 16
 CYCLES_A_COMPARISON = 0.5  # of sorting, and of looking for an element among sorted ones
 CALL_CYCLES = 4  # of a call, or of going round a loop, however little is done
-# About 1 ms of a core. Loops that take less at the most need not poll.
-POLL_PERIOD = 4_000_000
+POLL_PERIOD = 4_000_000  # about 1 ms of a core: loops that take less at the most need not poll
 # From here on sharing pays: about 15 us of one core, where a fork and a join cost 1 us if the
 # threads are still awake and some 10 us if they sleep.
 SHARING_CYCLES = 50_000
 SHARE_OF_LOOP = 0.5  # so much of that for a loop of a kernel which takes as much as a whole
 # Of the time that as many threads could save, what a loop must save to be taken before others.
 EVEN = 0.85
-# What an uneven cut must still bring.
-LEAST_SPEED_UP = 1.3
+LEAST_SPEED_UP = 1.3  # what an uneven cut must still bring
 UNCUT = 64  # iterations of a vector loop that are not cut: whole cache lines of any dtype
 # Of a long fold with few results, which is cut by its shape alone: so the order of its sum, too.
 PIECES = 32
@@ -90,12 +87,14 @@ VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
 FEW_APART = 8  # one in so many of the elements that are reached is loaded or stored on its own
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
+OPERATIONS_OF_A_MATCH = 4  # to compare a vector of indices with a number, and to choose by that
+LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row is written twice
+LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with
 # fewer filters than that, positions are side by side, half of that or more of them.
 LEAST_CHANNELS_LAST = 16
-# Sums of so few terms, as of coordinates, are no products of matrices: how operands lie counts.
-MAX_SHORT_SUM = 4
+MAX_SHORT_SUM = 4  # terms, as of coordinates: no product of matrices, how operands lie counts
 # A transpose is done in tiles: so many elements across the rows of a buffer, a vector, since rows
 # of a power of two share few sets of the L1 cache, and so many of the other axis.
 TILE_OF_TRANSPOSE = 16
@@ -137,9 +136,11 @@ BYTES_OF_BLOCKED_ROW = 4096
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
 # and those that are read again at a time are less than the next one does.
 BYTES_SWEPT = 256 << 10
-# Bytes of a row from which on the next one is asked for while this one is swept several times:
-# meanwhile nothing would be read ahead. What a processor follows by itself is as long.
+# Bytes of a row from which on another one is asked for while this one is swept several times:
+# meanwhile nothing would be read ahead; fewer where they are of one array, and so far ahead.
 LEAST_ROW_ASKED = 1 << 10
+LEAST_ONLY_ROW_ASKED = 256
+BYTES_ASKED_AHEAD = 2 << 10
 BYTES_OF_ROWS_AGAIN = 512 << 10
 # Products and what is done with their rows are fused by blocks of rows: of so many bytes, where a
 # block then has enough rows for what it reads of other memory. Sums over rows are so many at least,
@@ -162,8 +163,7 @@ LEAST_REUSED = 32 << 10  # bytes of a temporary that is put in the memory of a r
 # what takes more, threads share the elements.
 MOST_FLOPS_IN_PARTS = 4
 MOST_TERMS_IN_PARTS = 16  # of a product of matrices, likewise
-# Bytes of a part of what goes with such a loop: for less, a kernel in each iteration costs more.
-LEAST_PART_BYTES = 1 << 10
+LEAST_PART_BYTES = 1 << 10  # of what goes with such a loop: for less, a kernel a part costs more
 INSTRS_BETWEEN = 32  # of a program: launches further apart are not brought together
 # Elementwise kernels over as many rows are fused, and short loops around and inside written out.
 LEAST_FUSED_ROWS = 256

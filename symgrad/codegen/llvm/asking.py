@@ -11,7 +11,7 @@ from symgrad.codegen.llvm.expressions import emit_pointer
 from symgrad.codegen.llvm.scope import AskedLine, KernelScope
 from symgrad.codegen.loops.language import For, Index, Let, Op, Stmt
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.loops.next_rows import next_rows
+from symgrad.codegen.loops.next_rows import next_rows, rows_ahead
 
 LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer hold LLVM up
 
@@ -19,9 +19,9 @@ LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer 
 def emit_asking(scope: KernelScope, loop: For) -> None:
     """Ask for what comes next at the place of the vector that `loop` is at, if it asks for it.
 
-    That is the same place of the next row of the loop around, which is read over and over, and so
-    is to be in the nearest cache; or, with no loop around, what is a page further. A loop without
-    vectors asks for the rows that are written a page further.
+    That is the same place of a row that follows in the loop around, which is read over and over,
+    and so is to be in the nearest cache; or, with no loop around, what is a page further. A loop
+    without vectors asks for the rows that are written a page further.
     """
     if not loop.asks or scope.written_out is not None or lines_of_results(scope, loop):
         return
@@ -32,7 +32,9 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
         return
     if scope.around is not None:
         for buffer, index in next_rows(scope.around, loop):
-            _ask_for(scope, buffer, index, is_near=True)
+            rows = rows_ahead(loop.extent * scope.params[buffer].dtype.itemsize)
+            ahead = replace(index, const=index.const + (rows - 1) * loop.extent)
+            _ask_for(scope, buffer, ahead, is_near=True)
         return
     asked = set()
     for buffer, index in walks(loop):

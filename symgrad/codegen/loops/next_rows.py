@@ -5,8 +5,9 @@
       for k in 0..1024 vector(16) asks { ... x[1024*i + k] ... }
     }
 
-reads `x[1024*i + k + 1024]` then. Which loop asks for them, and where it pays, is decided in
-`schedule/ask_for_rows.py`; how, in `llvm/asking.py`.
+reads `x[1024*i + k + 1024]` then; of shorter rows it is one of those behind it that is far enough
+away. Which loop asks for them, and where it pays, is decided in `schedule/ask_for_rows.py`; how, in
+`llvm/asking.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from symgrad.codegen.loops.rewrite import (
     index_extents,
     substitute_variable,
 )
+from symgrad.cost_model import BYTES_ASKED_AHEAD
 
 
 def sweeps(around: For, extent: int) -> list[For | Reduction]:
@@ -40,6 +42,11 @@ def next_rows(around: For, loop: For) -> list[tuple[str, Index]]:
                 here = substitute_variable(index, sweep.var, Index(0, ((loop.var, 1),)))
                 found[buffer, replace(here, const=here.const + loop.extent)] = None
     return list(found)
+
+
+def rows_ahead(nbytes: int) -> int:
+    """Return which of the rows that follow one of so many bytes is asked for: 1 is the next."""
+    return max(1, -(-BYTES_ASKED_AHEAD // nbytes))
 
 
 def _is_row(index: Index, around: For, sweep: For | Reduction) -> bool:

@@ -22,8 +22,11 @@ from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.reuse_results import reuse_results
+from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.program.verify import verify_instrs, verify_program
+from symgrad.codegen.schedule.distribute_scalars import distribute_scalars
 from symgrad.codegen.schedule.passes import Machine
+from symgrad.codegen.schedule.split_matches import split_matches
 from symgrad.codegen.target import Target
 from symgrad.graph.text.print import ELIDED
 from symgrad.passes.table import Pass, PassRunner
@@ -125,6 +128,25 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         "narrow-constants",
         lambda program, _: narrow_constants(program),
         after={"lay-out-constants": "a step of one element is one of either width"},
+    ),
+    ProgramPass(
+        "distribute-scalars",
+        lambda program, given: rewrite_kernels(
+            program, lambda kernel: distribute_scalars(kernel, given.target)
+        ),
+        after={
+            "fuse-sweeps": "which loops over rows are fused, and not such as are behind others",
+            "contract-temporaries": "rows are contracted that one loop walks through",
+        },
+    ),
+    ProgramPass(
+        "split-matches",
+        lambda program, _: rewrite_kernels(program, split_matches),
+        after={
+            "narrow-indices": "what an index is compared with is then before the loop",
+            "fuse-sweeps": "a place that is data is between loops, which are fused by even steps",
+            "contract-temporaries": "and rows are contracted that all loops walk through so",
+        },
     ),
     ProgramPass(
         "ask-for-rows",

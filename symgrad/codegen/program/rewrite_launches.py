@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     CallInstr,
@@ -48,6 +49,21 @@ def rewrite_launches(program: Program, names: KernelNames, rewrite: SequenceRewr
     used = {launch.kernel.name for launch in launches_of(changed.all_instrs)}
     kernels = (*program.kernels, *names.made)
     return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
+
+
+def rewrite_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Program:
+    """Return `program` with each kernel as `change` makes it, whatever it is launched on."""
+    names = KernelNames(program.kernels)
+
+    def changed(instr: Instr) -> Instr:
+        if not isinstance(instr, Launch) or (kernel := change(instr.kernel)) == instr.kernel:
+            return instr
+        return replace(instr, kernel=names.shared(kernel), fused=instr.fused or (instr,))
+
+    def rewrite(instrs: list[Instr]) -> None:
+        instrs[:] = map(changed, instrs)
+
+    return rewrite_launches(program, names, rewrite)
 
 
 def while_any(fuse_at: Callable[[int, list[Instr]], bool]) -> SequenceRewrite:

@@ -7,6 +7,7 @@ decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.kernel_costs import shared_cycles
@@ -27,8 +28,10 @@ from symgrad.codegen.loops.language import (
     square_of,
 )
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.loops.next_rows import sweeps
+from symgrad.codegen.loops.next_rows import next_rows, rows_ahead, sweeps
+from symgrad.codegen.schedule.distribute_scalars import late_flops
 from symgrad.codegen.schedule.interleave import body_flops, live_values
+from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
@@ -38,7 +41,12 @@ from symgrad.cost_model import SHARING_CYCLES
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
     """Return why the loops, folds and products of a kernel are computed as they are, each once."""
     sizes = {param.name: param.dtype.itemsize for param in kernel.params}
-    return tuple(dict.fromkeys(_reasons(kernel.body, target, sizes)))
+    found = [*_apart_reasons(kernel.body)]
+    for statement in kernel.body:
+        if isinstance(statement, For):
+            found += _page_reasons(statement, target, sizes)
+        found += _reasons((statement,), target, sizes)
+    return tuple(dict.fromkeys(found))
 
 
 def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> Iterator[str]:
@@ -50,7 +58,8 @@ def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> 
                 has_nests = any(isinstance(s, For) for s in inner)
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
-                yield from _asking_reasons(statement, loops[-1], target, sizes)
+                yield from _row_reasons(loops[-1], sizes)
+                yield from _apart_reasons(inner)
                 yield from _reasons(inner, target, sizes)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
@@ -66,9 +75,7 @@ def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> 
                 pass
 
 
-def _asking_reasons(
-    outermost: For, around: For, target: Target, sizes: Mapping[str, int]
-) -> Iterator[str]:
+def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> Iterator[str]:
     if outermost.asks and outermost.vector == 1:
         count = len(rows_written(outermost))
         yield (
@@ -88,12 +95,33 @@ def _asking_reasons(
             f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
             "elements of each are more than a core has of its caches"
         )
+
+
+def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
     for loop in around.body:
         if isinstance(loop, For) and loop.asks:
             count = len(sweeps(around, loop.extent))
+            read = {sizes[buffer] for buffer, _ in next_rows(around, loop)}
+            ahead = max((rows_ahead(loop.extent * size) for size in read), default=1)
+            row = "the next row" if ahead == 1 else f"row {ahead} from here"
             yield (
-                f"{loop.var} asks for the next row of {loop.extent} elements: {count} loops sweep "
+                f"{loop.var} asks for {row} of {loop.extent} elements: {count} loops sweep "
                 "over each, of which the first alone would read from memory"
+            )
+
+
+def _apart_reasons(body: Sequence[Stmt]) -> Iterator[str]:
+    for place, loop in matches_apart(body):
+        yield (
+            f"iteration {place} of {loop.var} is apart: it alone matches, and each of "
+            f"{loop.extent // loop.vector} vectors would be compared"
+        )
+    for first, second in pairwise(body):
+        if flops := late_flops(first, second):
+            assert isinstance(second, For), "it is a loop"
+            yield (
+                f"{second.var} is apart: {flops} operations that cost as much for {second.vector} "
+                "rows as for one, and that no loop over a row needs"
             )
 
 

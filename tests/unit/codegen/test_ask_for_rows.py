@@ -7,7 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.language import For, Index
-from symgrad.codegen.loops.next_rows import next_rows
+from symgrad.codegen.loops.next_rows import next_rows, rows_ahead
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
@@ -60,7 +60,7 @@ def test_the_loop_that_computes_most_asks_for_rows_that_are_read():
     [
         ("[1024*i + j]", "[j]"),  # the same for all rows
         ("in x: f32[262144]", "inout x: f32[262144]"),  # and written below
-        ("1024", "128"),  # a row that a processor reads ahead of itself
+        ("1024", "32"),  # short rows
         ("262144", "2048"),  # in a cache as a whole
     ],
 )
@@ -73,6 +73,20 @@ def test_other_rows_are_not_asked_for(what, by):
     if by == "2048":
         text = text.replace("0..256", "0..2")
     assert ask_for_rows(parse_kernel(text)) == parse_kernel(text)
+
+
+def test_short_rows_are_asked_for_where_they_are_of_one_array():
+    text = SOFTMAX.replace("1024", "128")
+    assert "asks" in print_kernel(ask_for_rows(parse_kernel(text)))
+    two = text.replace("(in x", "(in w: f32[262144], in x").replace(
+        "      h: f32 = exp(g)\n", "      v: f32 = w[128*i + k]\n      h: f32 = mul(g, v)\n"
+    )
+    assert ask_for_rows(parse_kernel(two)) == parse_kernel(two)
+
+
+@pytest.mark.parametrize(("nbytes", "rows"), [(256, 8), (512, 4), (1000, 3), (2048, 1), (8192, 1)])
+def test_the_row_that_is_asked_for_is_far_enough_away(nbytes, rows):
+    assert rows_ahead(nbytes) == rows
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
