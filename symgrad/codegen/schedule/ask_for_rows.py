@@ -14,8 +14,8 @@ becomes
 
 The first sweep over a row waits for memory, and the others read what is in the nearest cache then,
 while memory rests: a processor reads ahead only of what is read. So the sweep that computes most
-asks for the next row, or for one behind it if rows are short: those of one array alone, since
-short rows of several are more walks than memory rests for. No result changes.
+asks for the next row, or for one behind it if rows are short: those of one array alone, of which it
+computes a function, since memory does not rest for long there. No result changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ from dataclasses import replace
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.language import For, Kernel, Param, Stmt
 from symgrad.codegen.loops.next_rows import next_rows, sweeps
-from symgrad.cost_model import BYTES_SWEPT, LEAST_ONLY_ROW_ASKED, LEAST_ROW_ASKED
+from symgrad.codegen.schedule.interleave import body_flops
+from symgrad.cost_model import (
+    BYTES_SWEPT,
+    LEAST_INTERLEAVED_FLOPS,
+    LEAST_ONLY_ROW_ASKED,
+    LEAST_ROW_ASKED,
+)
 
 
 def ask_for_rows(kernel: Kernel) -> Kernel:
@@ -54,7 +60,8 @@ def _of_rows(loop: For, params: dict[str, Param]) -> For:
 def _are_long(around: For, loop: For, params: dict[str, Param]) -> bool:
     """Return whether rows are long, and there are more of them than a cache holds."""
     read = [params[buffer] for buffer, _ in next_rows(around, loop)]
-    least = LEAST_ONLY_ROW_ASKED if len(read) == 1 else LEAST_ROW_ASKED
+    is_only = len(read) == 1 and body_flops(loop.body) >= LEAST_INTERLEAVED_FLOPS
+    least = LEAST_ONLY_ROW_ASKED if is_only else LEAST_ROW_ASKED
     return any(
         loop.extent * param.dtype.itemsize >= least and param.nbytes >= BYTES_SWEPT
         for param in read

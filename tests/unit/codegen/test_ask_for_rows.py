@@ -75,13 +75,15 @@ def test_other_rows_are_not_asked_for(what, by):
     assert ask_for_rows(parse_kernel(text)) == parse_kernel(text)
 
 
-def test_short_rows_are_asked_for_where_they_are_of_one_array():
+def test_short_rows_are_asked_for_where_a_function_of_one_array_is_computed():
     text = SOFTMAX.replace("1024", "128")
     assert "asks" in print_kernel(ask_for_rows(parse_kernel(text)))
     two = text.replace("(in x", "(in w: f32[262144], in x").replace(
         "      h: f32 = exp(g)\n", "      v: f32 = w[128*i + k]\n      h: f32 = mul(g, v)\n"
     )
     assert ask_for_rows(parse_kernel(two)) == parse_kernel(two)
+    cheap = text.replace("exp(g)", "abs(g)")
+    assert ask_for_rows(parse_kernel(cheap)) == parse_kernel(cheap)
 
 
 @pytest.mark.parametrize(("nbytes", "rows"), [(256, 8), (512, 4), (1000, 3), (2048, 1), (8192, 1)])
