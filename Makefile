@@ -62,9 +62,10 @@ array-api: .venv/stamp-array-api ## Run the conformance suite of the Array API: 
 		--xfails-file="$(CURDIR)/tests/array_api/expected_failures.txt" \
 		--skips-file="$(CURDIR)/tests/array_api/skipped_tests.txt" $(CASES)
 
+# The wheel brings along what .venv compiles of it: the leaf functions of common products.
 dist: .venv/stamp-dev ## Build the wheel and the source distribution in dist/, and check them
 	rm -rf build dist
-	$(BIN)/python -m build --quiet
+	SYMGRAD_BUILD_PYTHON="$(CURDIR)/$(BIN)/python" $(BIN)/python -m build --quiet
 	$(BIN)/twine check --strict dist/*
 
 clean: ## Remove what the other targets made

@@ -1,7 +1,8 @@
 """Time to the first step: building, compiling and running a step once, each in a new process.
 
-    cold         nothing is in the cache of objects
-    precompiled  nothing is but what `python -m symgrad cache precompile` makes, once for a machine
+    cold         nothing is in the cache of objects, and the package is one of `make dist`: it
+                 brings along the leaf functions of common products
+    bare         nothing is in the cache, and the package is its sources
     warm         a process before has compiled the same
 
 Importing and making arrays is not counted. What each stage takes of it is noted by wrapping the
@@ -41,6 +42,8 @@ from benchmarks.first_step_cases import (
 from benchmarks.report import Bar, Report, write_json
 from benchmarks.report import options as shared_options
 from benchmarks.timing import pin_to_one_core
+from symgrad.codegen.target import target_named
+from symgrad.runtime.precompile import pack
 
 # What is a stage: functions, wherever they are called from.
 STAGES = {
@@ -60,6 +63,7 @@ STAGES = {
     "link": ("symgrad.codegen.native.jit.load_objects",),
 }
 REST = "rest"
+ROOT = Path(__file__).resolve().parents[1]
 QUICK = (LAYERS, LAYERS_EDITED, BATCHES)
 MAX_OF_JAX = 0.5
 MAX_SECONDS_OF_JAX = 60.0  # it compiles a chain of 5,000 ops for more than ten minutes
@@ -80,17 +84,16 @@ Found = dict[str, float]
 def measure(quick: bool = False, only: Sequence[str] = CASES) -> Report:
     """Return a row for each case, library and state of the cache."""
     if quick:
-        return _measured(quick, QUICK, None)
-    with tempfile.TemporaryDirectory() as ahead:
-        _precompile(ahead)
-        return _measured(quick, only, ahead)
+        return _measured(quick, QUICK, ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        return _measured(quick, only, _built(Path(folder)))
 
 
-def _measured(quick: bool, only: Sequence[str], ahead: str | None) -> Report:
+def _measured(quick: bool, only: Sequence[str], package: Path) -> Report:
     report = Report("first step", ("case", "library", "cache", "ms", *STAGES, REST))
     runs = 1 if quick else 3
     for case in only:
-        states = _ours(case, runs, ahead, quick)
+        states = _ours(case, runs, package, quick)
         cold, edited = states["cold"], states["edited"]
         for state, found in states.items():
             if found:
@@ -105,9 +108,8 @@ def _measured(quick: bool, only: Sequence[str], ahead: str | None) -> Report:
         if peer:
             is_ended = peer["all"] >= MAX_SECONDS_OF_JAX
             _add_row(report, case, "JAX, more than" if is_ended else "JAX", "none", peer)
-            for state in ("cold", "precompiled"):
-                ratio = states[state]["all"] / peer["all"]
-                report.bars.append(Bar(f"times of JAX, {case}, {state}", ratio, MAX_OF_JAX))
+            ratio = cold["all"] / peer["all"]
+            report.bars.append(Bar(f"times of JAX, {case}, cold", ratio, MAX_OF_JAX))
     if not quick:
         least = min(seconds_to_import() for _ in range(5))
         report.bars.append(Bar("seconds to import", least, MAX_IMPORT))
@@ -120,29 +122,30 @@ def _add_row(report: Report, case: str, library: str, state: str, found: Found) 
     report.rows.append((case, library, state, *shown))
 
 
-def _precompile(folder: str) -> None:
-    """Fill a cache with what is compiled before any program."""
-    command = [sys.executable, "-m", "symgrad", "cache", "precompile"]
-    chosen = {"SYMGRAD_CACHE": "1", "SYMGRAD_CACHE_DIR": folder}
-    subprocess.run(command, capture_output=True, check=True, env=_environment() | chosen)
+def _built(folder: Path) -> Path:
+    """Make a folder with the package as `setup.py` builds it for `make dist`, and return it."""
+    for name in ("symgrad", "benchmarks"):
+        shutil.copytree(ROOT / name, folder / name)
+    level = target_named("native").shared_level
+    pack(folder / "symgrad" / "precompiled", [level.name] if level is not None else [])
+    return folder
 
 
-def _ours(case: str, runs: int, ahead: str | None, quick: bool) -> dict[str, Found]:
-    """Return the times in each state of the cache; `ahead` is one that was filled beforehand."""
-    cold, precompiled, warm, edited = [], [], [], []
+def _ours(case: str, runs: int, package: Path, quick: bool) -> dict[str, Found]:
+    """Return the times in each state of the cache, of the package in a folder and of sources."""
+    cold, bare, warm, edited = [], [], [], []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as folder:
             if case in EDITED:
-                _in_process(EDITED[case], "symgrad", folder, quick)
-                edited.append(_in_process(case, "symgrad", folder, quick))
+                _in_process(EDITED[case], "symgrad", folder, quick, package)
+                edited.append(_in_process(case, "symgrad", folder, quick, package))
         with tempfile.TemporaryDirectory() as folder:
-            cold.append(_in_process(case, "symgrad", folder, quick))
-            warm.append(_in_process(case, "symgrad", folder, quick))
-        if ahead is not None:
+            cold.append(_in_process(case, "symgrad", folder, quick, package))
+            warm.append(_in_process(case, "symgrad", folder, quick, package))
+        if package != ROOT:
             with tempfile.TemporaryDirectory() as folder:
-                shutil.copytree(ahead, folder, dirs_exist_ok=True)
-                precompiled.append(_in_process(case, "symgrad", folder, quick))
-    found = {"cold": cold, "precompiled": precompiled, "warm": warm, "edited": edited}
+                bare.append(_in_process(case, "symgrad", folder, quick))
+    found = {"cold": cold, "bare": bare, "warm": warm, "edited": edited}
     return {state: _least(runs) for state, runs in found.items()}
 
 
@@ -162,17 +165,25 @@ def _least(runs: list[Found]) -> Found:
 
 
 def _in_process(
-    case: str, library: str, folder: str | None, quick: bool, limit: float | None = None
+    case: str,
+    library: str,
+    folder: str | None,
+    quick: bool,
+    package: Path | None = None,
+    limit: float | None = None,
 ) -> Found:
-    """Return what a new process finds, with its cache in `folder`, within `limit` seconds."""
+    """Return what a new process finds, with its cache in `folder`, within `limit` seconds.
+
+    It imports what is in the folder of `package`, the sources if none is given.
+    """
     command = [sys.executable, "-m", "benchmarks.first_step", "--case", case, "--library", library]
     command += ["--quick"] if quick else []
     is_cached = {} if folder is None else {"SYMGRAD_CACHE": "1", "SYMGRAD_CACHE_DIR": folder}
     environment = _environment() | is_cached
-    root = Path(__file__).resolve().parents[1]
+    place = package or ROOT
     run = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=root, env=environment,
-        timeout=limit,
+        command, capture_output=True, text=True, check=True, cwd=place, timeout=limit,
+        env=environment | {"PYTHONPATH": str(place)},
     )  # fmt: skip
     found: Found = json.loads(run.stdout.splitlines()[-1])
     return found

@@ -111,6 +111,20 @@ class Target:
         return int(named[1]) if named else {64: 4, 32: 3}.get(self.vector_bytes, 1)
 
     @property
+    def shared_level(self) -> Target | None:
+        """The x86-64 level, of the third on, of which this machine has all instructions, or None.
+
+        Code for it is the same on all such machines, whatever their CPUs are.
+        """
+        stated = set(self.features.split(","))
+        has_all = self.cpu in _X86 or stated.issuperset(f"+{name}" for name in _X86_64_V3)
+        if self.level < 3 or not has_all:
+            return None
+        named = target_named(f"x86-64-v{self.level}")
+        cpu, features = named.cpu, named.features
+        return replace(self, name=named.name, cpu=cpu, features=features, bfloat16_unit=None)
+
+    @property
     def lane_packing(self) -> Literal["compress", "permute"] | None:
         """How chosen lanes of a vector are packed: an instruction, a table of permutations, or not.
 
@@ -183,6 +197,12 @@ class Target:
             codemodel="small",
         )
 
+
+# What the third level of the psABI has beyond the first; the fourth has AVX-512 besides.
+_X86_64_V3 = (
+    *("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
+    *("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
+)
 
 # Without the last one LLVM prefers 256 bits on some cores, for the sake of
 # scalar code around vector code, and a step is nothing but vector code.
@@ -261,12 +281,21 @@ def _bfloat16_unit(host: Mapping[str, bool]) -> Literal["dot", "matrix"] | None:
     return "dot" if host.get("avx512bf16", False) else None
 
 
+_CPU = '"target-cpu"'
+
+
 def bind_functions(module: ir.Module, target: Target) -> None:
-    """Say of each function of `module` that it is for `target`.
+    """Say of each function of `module` that it is for `target`, but of those for another one.
 
     Functions for several machines may then be in one object.
     """
-    machine = {"target-cpu": target.cpu, "target-features": target.features}
     for function in module.functions:
-        if not function.is_declaration:
-            function.attributes.update(f'"{k}"="{v}"' for k, v in machine.items() if v)
+        is_bound = any(attribute.startswith(_CPU) for attribute in function.attributes)
+        if not function.is_declaration and not is_bound:
+            bind_function(function, target)
+
+
+def bind_function(function: ir.LLVMFunction, target: Target) -> None:
+    """Say of a function that it is for `target`, whatever its module is compiled for."""
+    machine = {_CPU: target.cpu, '"target-features"': target.features}
+    function.attributes.update(f'{k}="{v}"' for k, v in machine.items() if v)

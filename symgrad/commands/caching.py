@@ -7,6 +7,8 @@ import itertools
 from tabulate import tabulate
 
 from symgrad.codegen.native.object_store import ObjectStore, object_store, precompiled_store
+from symgrad.codegen.native.packed_store import Precompiled
+from symgrad.codegen.target import target_named
 from symgrad.config import settings
 from symgrad.runtime.precompile import precompile
 
@@ -55,6 +57,7 @@ def _show(store: ObjectStore) -> str:
         ("folder", str(store.folder)),
         ("limit", _megabytes(settings().cache_megabytes << 20)),
         ("size", _megabytes(total)),
+        ("entries of the package", str(Precompiled(target_named("native")).packaged)),
         *((f"{kind} entries", str(len(found))) for kind, found in sorted(sizes.items())),
     ]
     return f"{tabulate(rows, tablefmt='plain', disable_numparse=True)}\n"

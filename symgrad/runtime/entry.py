@@ -21,9 +21,9 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from symgrad.codegen.native.jit import LoadedCode, load_object
-from symgrad.codegen.native.objects import object_of
+from symgrad.codegen.native.objects import final_object_of, precompile_final
 from symgrad.codegen.target import Target
-from symgrad.runtime.entry_code import STOP, emit_entry_module
+from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
 from symgrad.runtime.entry_layout import verified_platform
 from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record
 from symgrad.runtime.interrupts import stop_word
@@ -110,9 +110,16 @@ def build_entry(
 def _entry_code(target: Target, symbol: str) -> LoadedCode:
     platform = verified_platform()
     module = str(emit_entry_module(platform.layout, symbol))
-    image = object_of(module, target, _OPT_LEVEL, is_final=True)
+    image = final_object_of(module, target, _OPT_LEVEL)
     imports = {**dict(platform.imports), STOP: ctypes.addressof(stop_word())}
     return load_object(image, [symbol], imports)
+
+
+def precompile_entry(target: Target) -> None:
+    """Compile what calls any step, for Pythons and NumPys whose objects are laid out as here."""
+    for symbol in SYMBOLS:
+        text = str(emit_entry_module(verified_platform().layout, symbol))
+        precompile_final(text, target, _OPT_LEVEL)
 
 
 class _PyMethodDef(ctypes.Structure):

@@ -13,19 +13,29 @@ a set that another version has made is as good as none.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
+from symgrad.codegen import ir
+from symgrad.codegen.contract.leaf_functions import Leaf, known_as, shared_level
+from symgrad.codegen.native.compiler_version import sources_of_leaves
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import object_store, precompiled_store
 from symgrad.codegen.native.objects import ObjectsOfKernels
+from symgrad.codegen.native.packed_store import pack_name, write_pack
 from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
+from symgrad.config import override
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.records import dataclass
+from symgrad.runtime.entry import precompile_entry
 
+# Of the x86-64 psABI: those that have vectors of 32 and 64 bytes.
+LEVELS = ("x86-64-v3", "x86-64-v4")
 _LEVEL = 3  # of optimization: the default of `compile`
 # Sizes of layers: examples of a batch, features that are summed over, and features that come out.
 # Of these the remainders count that tiles leave, so small ones come in steps of half a register;
@@ -33,6 +43,10 @@ _LEVEL = 3  # of optimization: the default of `compile`
 _BATCHES = (16, 32, 64, 128, 256, 512)
 _SUMMED = (10, 32, 128, 512)
 _FEATURES = (*range(8, 136, 8), 10, 100, 160, 192, 224, 256, 384, 512, 768, 1000, 1024)
+# Of larger ones tiles are told how far rows are apart: powers of two, what is halfway between them,
+# and the pixels of small images.
+_POWERS = tuple(1 << power for power in range(6, 13))
+_WIDE = (*_POWERS, *(size * 3 // 2 for size in _POWERS[:-1]), 28 * 28)
 
 Follows = Literal["nothing", "activation", "update"]
 
@@ -70,27 +84,56 @@ def samples() -> Iterator[Sample]:
     """Yield the products whose leaf functions are compiled."""
     forms = ((False, False), (True, False), (False, True))
     follows: tuple[Follows, ...] = ("nothing", "activation", "update")
-    sizes = itertools.product(_BATCHES, _SUMMED, _FEATURES)
+    narrow = itertools.product(_BATCHES, _SUMMED, _FEATURES)
+    wide = itertools.product(_BATCHES[1:], _WIDE, _WIDE)
+    sizes = dict.fromkeys(itertools.chain(narrow, wide))
     return itertools.starmap(Sample, itertools.product(sizes, forms, follows))
 
 
-def precompile(some: Iterable[Sample] | None = None, target: Target | None = None) -> int:
+def precompile(
+    some: Iterable[Sample] | None = None,
+    target: Target | None = None,
+    version: str | None = None,
+) -> int:
     """Compile the leaf functions of some samples, of all if none are given; return how many.
 
-    Those that are there already are not compiled again.
+    Those that are there already are not compiled again. The `version` of what emits them is that of
+    this compiler if it is not given.
     """
     store = object_store()
     if store is None or precompiled_store() is None:
         return 0
     target = target or target_named("native")
     options = CompileOptions(target, _LEVEL, fast_math=False, cache=False)
-    objects, known = ObjectsOfKernels(store, target, _LEVEL), KnownLeaves(target, _LEVEL)
-    made, seen = 0, set[str]()
-    for sample in some or samples():
-        module = emit_linkable(lower_graph(sample.graph(), options).program, target)
-        if not seen.issuperset(module.leaves):
-            made += objects.precompile(module)
-            seen.update(module.leaves)
-            for leaf, digest in module.digests_of_leaves().items():
-                known.keep(leaf, digest)
+    objects, known = ObjectsOfKernels(store, target, _LEVEL), KnownLeaves(target, _LEVEL, version)
+    made, seen = 0, dict[Leaf, ir.KnownFunction]()
+    for sample in samples() if some is None else some:
+        program = lower_graph(sample.graph(), options).program
+        module = emit_linkable(program, target, find=seen.get)
+        new = {leaf: at for leaf, at in module.names_of_leaves().items() if leaf not in seen}
+        seen |= {leaf: known_as(leaf, digest) for leaf, (_, digest) in new.items()}
+        # Others of a machine that has a level could not be told from those of another CPU.
+        kept = {leaf: at for leaf, at in new.items() if target.shared_level == shared_level(leaf)}
+        made += objects.precompile(module, (symbol for symbol, _ in kept.values()))
+        for leaf, (_, digest) in kept.items():
+            known.keep(leaf, digest)
+    precompile_entry(target)
     return made
+
+
+def pack(
+    folder: Path, levels: Sequence[str] = LEVELS, some: Sequence[Sample] | None = None
+) -> None:
+    """Compile for levels of the instruction set, and write a file for each into `folder`.
+
+    It is part of a package that is built then, of which nobody changes a file meanwhile.
+    """
+    for name in levels:
+        with TemporaryDirectory() as made, override(cache=True, precompiled=True, cache_dir=made):
+            target = target_named(name)
+            path = folder / pack_name(target)
+            path.unlink(missing_ok=True)  # what is found there would not be compiled
+            precompile(some, target, sources_of_leaves())
+            store = precompiled_store()
+            assert store is not None, "the cache is on"
+            write_pack(path, store.contents())

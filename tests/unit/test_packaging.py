@@ -45,16 +45,44 @@ def test_dir_lists_public_names_only():
     assert not {"graph", "frontend", "protocols", "np"} & set(dir(sg))
 
 
-def test_the_long_description_has_no_link_that_only_a_repository_has(monkeypatch):
-    given: dict[str, Any] = {}
-    setuptools: Any = ModuleType("setuptools")
-    setuptools.setup = given.update
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return what `setup.py` gives to a setuptools that copies nothing."""
+    found: dict[str, Any] = {}
+    setuptools, command, build_py = (ModuleType(n) for n in ("setuptools", "command", "build_py"))
+    setuptools.setup = found.update  # type: ignore[attr-defined]
+    build_py.build_py = type("build_py", (), {"run": lambda self: None})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "setuptools", setuptools)
+    monkeypatch.setitem(sys.modules, "setuptools.command", command)
+    monkeypatch.setitem(sys.modules, "setuptools.command.build_py", build_py)
     runpy.run_path(str(ROOT / "setup.py"), run_name="__main__")
+    return found
+
+
+def test_the_long_description_has_no_link_that_only_a_repository_has(given):
     text = given["long_description"]
     assert text.startswith("# symgrad\n")
     assert "`docs/gradients.md`" in text
     assert not [link for link in _LINK.findall(text) if not link.startswith(("http", "#"))]
+
+
+@pytest.mark.parametrize("editable", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_package_brings_code_along_where_an_interpreter_is_named(
+    given, named, editable, monkeypatch, tmp_path
+):
+    runs: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(subprocess, "run", lambda call, env, **_: runs.append((call, env)))
+    monkeypatch.delenv("SYMGRAD_BUILD_PYTHON", raising=False)
+    if named:
+        monkeypatch.setenv("SYMGRAD_BUILD_PYTHON", sys.executable)
+    build = given["cmdclass"]["build_py"]()
+    build.editable_mode, build.build_lib = editable, str(tmp_path)
+    build.run()
+    assert len(runs) == (named and not editable)
+    for call, environment in runs:
+        assert call[0] == sys.executable
+        assert environment["PYTHONPATH"] == str(tmp_path.resolve())
 
 
 def test_make_without_a_target_lists_the_targets():

@@ -5,15 +5,20 @@
 What one does depends on the shape of a tile and on strides, not on the sizes of a product, and so
 many products call the same. It is emitted once in a process, and its machine code is an object of
 its own, to which those of kernels are linked (`codegen/llvm/linkable.py`). What it reads and writes
-is declared, since who calls it need not see more of it.
+is declared, since who calls it need not see more of it. Where it can be it is for a level of
+the instruction set and not for a CPU: then its code is the same on all machines that have the
+level, and may be compiled on another one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
 from functools import lru_cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
+from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel, emit_matrix_kernel
 from symgrad.codegen.contract.microkernel import emit_microkernel
@@ -21,6 +26,7 @@ from symgrad.codegen.contract.pack import PanelPacker, emit_packer
 from symgrad.codegen.contract.pair_kernel import PairKernel, emit_pair_kernel
 from symgrad.codegen.contract.pair_packing import PairPacker, emit_pair_packer
 from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.target import Target, bind_function
 
 Leaf = Microkernel | DotKernel | PairKernel | MatrixKernel | PanelPacker | PairPacker
 
@@ -32,7 +38,9 @@ def leaf_function(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
     """Return the function of `module` that does what `leaf` says; one that is known is declared."""
     if leaf not in module.made_of:
         known = module.find(leaf)
-        function = module.include(_emitted(leaf)) if known is None else _declared(module, known)
+        function = (
+            module.include(_emitted(leaf)) if known is None else _declared(module, leaf, known)
+        )
         module.made_of[leaf] = function
     return module.made_of[leaf]
 
@@ -42,25 +50,45 @@ def known_as(leaf: Leaf, digest: str) -> ir.KnownFunction:
     function = _emitted(leaf)
     takes = tuple(kind.text for kind in function.function_type.takes)
     known = ir.KnownFunction(function.name, takes, digest)
-    declared = _declared(ir.Module(), known).header
+    declared = _declared(ir.Module(), leaf, known).header
     assert declared == function.header, f"{declared} is not {function.header}"
     return known
 
 
-def _declared(module: ir.Module, known: ir.KnownFunction) -> ir.LLVMFunction:
+def shared_level(leaf: Leaf) -> Target | None:
+    """Return the level that the function of a leaf is for, None if it is for a CPU.
+
+    A CPU may have more instructions for 16-bit floats than its level.
+    """
+    elements = list(_elements(leaf))
+    has_half = any(dtype.is_half for each in elements for dtype in (each.stored, each.compute))
+    return None if has_half or not elements else elements[0].target.shared_level
+
+
+def _elements(leaf: Leaf) -> Iterator[Elements]:
+    """Yield what a leaf states of its operands, if it states all of them."""
+    if isinstance(leaf, Microkernel | DotKernel | PanelPacker):
+        values = (getattr(leaf, field.name) for field in fields(leaf))
+        yield from (value for value in values if isinstance(value, Elements))
+
+
+def _declared(module: ir.Module, leaf: Leaf, known: ir.KnownFunction) -> ir.LLVMFunction:
     takes = [ir.PointerType() if text == "ptr" else ir.Type(text) for text in known.takes]
     kind, name = ir.FunctionType(ir.VoidType(), takes), module.get_unique_name(known.name)
     module.elsewhere[name] = known.digest
-    return _with_effects(kernel_function(module, kind, name))
+    return _with_attributes(kernel_function(module, kind, name), leaf)
 
 
 @lru_cache(maxsize=1024)
 def _emitted(leaf: Leaf) -> ir.LLVMFunction:
-    return _with_effects(_emit(ir.Module(), leaf))
+    return _with_attributes(_emit(ir.Module(), leaf), leaf)
 
 
-def _with_effects(function: ir.LLVMFunction) -> ir.LLVMFunction:
+def _with_attributes(function: ir.LLVMFunction, leaf: Leaf) -> ir.LLVMFunction:
     function.attributes.update(_EFFECTS)
+    level = shared_level(leaf)
+    if level is not None:
+        bind_function(function, level)
     for argument in function.args:
         if isinstance(argument.type, ir.PointerType):
             argument.add_attribute("nocapture")

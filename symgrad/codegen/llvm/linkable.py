@@ -208,10 +208,10 @@ class LinkableModule:
         """Return a module of the leaf functions that have the symbols `defined`."""
         return self._text([name for name in self._leaves if self.symbols[name] in defined])
 
-    def digests_of_leaves(self) -> dict[Leaf, str]:
-        """Return the digests of leaf functions by what these were made of."""
-        made_of = self._module.made_of.items()
-        return {leaf: self.digest(function.name) for leaf, function in made_of}
+    def names_of_leaves(self) -> dict[Leaf, tuple[str, str]]:
+        """Return the names by content and digests of leaf functions by what they are made of."""
+        made_of = {leaf: function.name for leaf, function in self._module.made_of.items()}
+        return {leaf: (self.symbols[n], self.digest(n)) for leaf, n in made_of.items()}
 
     @cached_property
     def same_code(self) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ that made it and for no other.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import time
@@ -18,6 +19,14 @@ import numpy as np
 from symgrad.codegen.native.object_store import digest_of
 
 _SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model.py")
+# All that a leaf function is made by, and nothing else; a test says whether it is all.
+_SOURCES_OF_LEAVES = (
+    *("codegen/contract/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
+    *("codegen/loops/strided.py", "codegen/matrix_unit.py", "codegen/target.py"),
+    *("codegen/vectors.py", "graph/dtypes.py", "graph/foreign_functions.py"),
+    *("graph/huge_pages.py", "graph/late_binding.py", "graph/sizes.py", "graph/types.py"),
+    *("graph/whole_copies.py", "cost_model.py", "errors.py", "records.py"),
+)
 _SETTLED = 10.0  # seconds: a file changed as lately may not be the one that was imported
 _IMPORTED = time.time()
 
@@ -32,6 +41,27 @@ def compiler_version() -> str | None:
         return None
     files = (f"{path} {states[path].st_size} {states[path].st_mtime_ns}" for path in sorted(states))
     return digest_of(platform.python_version(), np.__version__, *files)
+
+
+def leaf_version() -> str | None:
+    """Return a digest of what emits leaf functions; None if that is not known for sure."""
+    return None if compiler_version() is None else sources_of_leaves()
+
+
+@cache
+def sources_of_leaves() -> str:
+    """Return a digest of the files that emit leaf functions, whether they were imported or not.
+
+    It is of their contents, and so the same wherever a version is installed.
+    """
+    package = Path(__file__).parents[2]
+    paths = sorted(path for pattern in _SOURCES_OF_LEAVES for path in package.glob(pattern))
+    state = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        content = path.read_bytes()
+        state.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
+        state.update(content)
+    return state.hexdigest()
 
 
 def _states(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:

@@ -3,7 +3,7 @@
     record of a tile or a packer, target, compiler  ->  how it is declared, and its digest
 
 Only those that were precompiled are found so (`runtime/precompile.py`): for any other one it takes
-longer to keep that than to emit it again.
+longer to keep that than to emit it again. What is kept is the same on all machines of a level.
 """
 
 from __future__ import annotations
@@ -14,27 +14,25 @@ from dataclasses import fields
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.leaf_functions import Leaf, known_as
-from symgrad.codegen.native.compiler_version import compiler_version
-from symgrad.codegen.native.object_store import EntryKey, digest_of, precompiled_store
-from symgrad.codegen.native.objects import made_for
+from symgrad.codegen.native.compiler_version import leaf_version
+from symgrad.codegen.native.object_store import EntryKey, digest_of
+from symgrad.codegen.native.objects import leaves_made_for
+from symgrad.codegen.native.packed_store import Precompiled
 from symgrad.codegen.target import Target
 
 
 class KnownLeaves:
     """The leaf functions that were precompiled for a machine by this compiler."""
 
-    def __init__(self, target: Target, opt_level: int) -> None:
-        version, store = compiler_version(), precompiled_store()
-        self._store = None if version is None else store
-        self._version = version or ""
-        self._made_for = made_for(target, opt_level)
-        self._is_empty = self._store is None or not self._store.folder.is_dir()
+    def __init__(self, target: Target, opt_level: int, version: str | None = None) -> None:
+        """Find those of this compiler, or of one whose `version` is known."""
+        self._there = Precompiled(target)
+        self._version = version or (None if self._there.is_empty else leaf_version())
+        self._made_for = leaves_made_for(target, opt_level)
 
     def find(self, leaf: Leaf) -> ir.KnownFunction | None:
         """Return how the function of a leaf is declared, None if it was not precompiled."""
-        kept = None
-        if self._store is not None and not self._is_empty:
-            kept = self._store.read(self._key(leaf))
+        kept = None if self._version is None else self._there.read(self._key(leaf))
         if kept is None:
             return None
         name, takes, digest = json.loads(kept)
@@ -42,12 +40,13 @@ class KnownLeaves:
 
     def keep(self, leaf: Leaf, digest: str) -> None:
         """Note that the function of a leaf, whose text has this digest, was precompiled."""
-        if self._store is not None and self._store.read(self._key(leaf)) is None:
+        self._version = self._version or leaf_version()
+        if self._version is not None and self._there.read(self._key(leaf)) is None:
             known = json.dumps(known_as(leaf, digest)).encode()
-            self._store.write(self._key(leaf), known)
+            self._there.write(self._key(leaf), known)
 
     def _key(self, leaf: Leaf) -> EntryKey:
-        return EntryKey("declared", self._made_for, digest_of(self._version, _stated(leaf)))
+        return EntryKey("declared", self._made_for, digest_of(str(self._version), _stated(leaf)))
 
 
 def _stated(leaf: Leaf) -> str:

@@ -129,6 +129,16 @@ class ObjectStore:
             if state is not None and is_file and path.name != _LOOKED_THROUGH:
                 yield path, state
 
+    def contents(self) -> Iterator[tuple[EntryKey, bytes]]:
+        """Yield the keys of all entries that are whole, and what they are of."""
+        for path, _ in self.entries():
+            stated = (self._contents(str(path)) or b"").split(b"\n", 4)[1:4]
+            if len(stated) == 3:
+                key = EntryKey(*(line.decode() for line in stated))
+                payload = self.read(key)
+                if payload is not None:
+                    yield key, payload
+
     def clear(self) -> tuple[int, int]:
         """Remove all entries; return how many these were, and their bytes."""
         gone = [state.st_size for path, state in self.entries() if _remove(path)]

@@ -12,9 +12,9 @@ changes the key. The first two lines only say where to look: a kernel has a name
 (`codegen/llvm/linkable.py`), so the kernels that a program shares with one before it, such as all
 but those of the layer that was edited, are not compiled again. Nor are leaf functions, such as the
 tiles of products, which are in objects of their own: one for all that a program is the first to
-need. Those that many programs need may be there before any of them was compiled: in a store of
-their own (`runtime/precompile.py`), where each has an object. They are found by the same digests,
-so it makes no difference to what a program computes whether they are.
+need. Those that many programs need may be there before any of them was compiled: in stores of
+their own (`packed_store.py`), where each has an object. They are found by the same digests, so it
+makes no difference to what a program computes whether they are.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from symgrad.codegen.native.object_store import (
     ObjectStore,
     digest_of,
     object_store,
-    precompiled_store,
 )
+from symgrad.codegen.native.packed_store import Precompiled
 from symgrad.codegen.target import Target, llvm_version
 
 
@@ -88,21 +88,46 @@ def assembly_of(module: LinkableModule, target: Target, opt_level: int) -> str:
     return LinkableModule.without_aliases("".join(texts))
 
 
-def object_of(module_text: str, target: Target, opt_level: int, *, is_final: bool = False) -> bytes:
-    """Return the object file of a module, which is kept for other processes.
-
-    If the text `is_final` it is compiled as those of leaf functions are, without a middle end.
-    """
-    compile_text = compile_leaves if is_final else compile_object
+def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Return the object file of a module, which is kept for other processes."""
     store = object_store()
     if store is None:
-        return compile_text(module_text, target, opt_level)
+        return compile_object(module_text, target, opt_level)
     key = EntryKey("object", made_for(target, opt_level), digest_of(module_text))
     found = store.read(key)
     if found is None:
-        found = compile_text(module_text, target, opt_level)
+        found = compile_object(module_text, target, opt_level)
         store.write(key, found)
     return found
+
+
+def final_object_of(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Return the object file of a module that is compiled as leaf functions are.
+
+    That is without a middle end, for a level of the instruction set, perhaps before any program.
+    """
+    target = target.shared_level or target
+    store = object_store()
+    if store is None:
+        return compile_leaves(module_text, target, opt_level)
+    key = _final_key(module_text, target, opt_level)
+    found = store.read(key) or Precompiled(target).read(key)
+    if found is None:
+        found = compile_leaves(module_text, target, opt_level)
+        store.write(key, found)
+    return found
+
+
+def precompile_final(module_text: str, target: Target, opt_level: int) -> None:
+    """Compile what `final_object_of` would, into the folder of what is precompiled."""
+    target = target.shared_level or target
+    there, key = Precompiled(target), _final_key(module_text, target, opt_level)
+    if there.read(key) is None:
+        there.write(key, compile_leaves(module_text, target, opt_level))
+
+
+def _final_key(module_text: str, target: Target, opt_level: int) -> EntryKey:
+    return EntryKey("final", made_for(target, opt_level), digest_of(module_text))
 
 
 @lru_cache(maxsize=64)
@@ -110,6 +135,11 @@ def made_for(target: Target, opt_level: int) -> str:
     """Return what code depends on besides its text: the machine, LLVM, and how that is run."""
     versions = f"LLVM {llvm_version()}, llvmlite {llvmlite.__version__}, pipeline {_pipeline()}"
     return f"{target}, level {opt_level}, {versions}"
+
+
+def leaves_made_for(target: Target, opt_level: int) -> str:
+    """Return what the code of precompiled leaf functions depends on: no CPU, where that may be."""
+    return made_for(target.shared_level or target, opt_level)
 
 
 @cache
@@ -124,10 +154,11 @@ class ObjectsOfKernels:
 
     def __init__(self, store: ObjectStore, target: Target, opt_level: int) -> None:
         self._store = store
-        self._precompiled = precompiled_store()
+        self._precompiled = Precompiled(target)
         self._target = target
         self._opt_level = opt_level
         self._made_for = made_for(target, opt_level)
+        self._leaves_made_for = leaves_made_for(target, opt_level)
 
     def images(self, module: LinkableModule) -> list[bytes]:
         """Return object files that define the entry of `module` and all its kernels.
@@ -182,25 +213,28 @@ class ObjectsOfKernels:
 
     def _found_precompiled(self, leaves: Iterable[str]) -> dict[str, bytes]:
         """Return the objects of leaf functions that were precompiled."""
-        if self._precompiled is None:
+        if self._precompiled.is_empty:
             return {}
-        found = {
-            symbol: self._precompiled.read(self._key("precompiled", symbol)) for symbol in leaves
-        }
+        found = {symbol: self._precompiled.read(self._leaf_key(symbol)) for symbol in leaves}
         return {symbol: image for symbol, image in found.items() if image is not None}
 
-    def precompile(self, module: LinkableModule) -> int:
-        """Compile each leaf function of a module that was not precompiled; return how many."""
-        assert self._precompiled is not None, "there is no cache"
+    def precompile(self, module: LinkableModule, leaves: Iterable[str]) -> int:
+        """Compile each of some leaf functions of a module, by their names by content.
+
+        Returns how many were not there.
+        """
         made = 0
-        for symbol in module.leaves:
-            key = self._key("precompiled", symbol)
+        for symbol in leaves:
+            key = self._leaf_key(symbol)
             if self._precompiled.read(key) is None:
                 text = module.text_of_leaves([symbol])
                 image = compile_leaves(text, self._target, self._opt_level)
                 self._precompiled.write(key, image)
                 made += 1
         return made
+
+    def _leaf_key(self, symbol: str) -> EntryKey:
+        return EntryKey("precompiled", self._leaves_made_for, symbol)
 
     def made_anew(self, module: LinkableModule) -> list[bytes]:
         """Compile all of `module` as if nothing were in the store; return what `images` does."""
