@@ -15,6 +15,7 @@ from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.arithmetic import add, negative
 from symgrad.graph.ops.block_matrices import (
+    BLOCK,
     PART_BYTES,
     WRITTEN_OUT,
     block,
@@ -119,23 +120,63 @@ def _factor_square(a: Tensor) -> tuple[Tensor, Tensor]:
     return factors, astype(order, dtypes.int64)
 
 
-def _factor(a: Tensor, *, is_part: bool = False) -> tuple[Tensor, Tensor]:
-    """Factorise the left half, then what is left of the right one (recursively)."""
+def _factor(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors of square matrices and the order of their rows."""
+    factors, _, order = _factor_columns(a, is_part=False)
+    return factors, order
+
+
+def _factor_columns(a: Tensor, *, is_part: bool) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Factorise the left half, then what is left of the right one (recursively).
+
+    Returns the factors in the square at the top, what is below it if there are more rows, and the
+    order. Each of both is read by products of its own, and rows are moved where they are read.
+    """
+    _, m, n = a.type.static_shape
+    if n <= BLOCK:
+        factors, order = _factor_few_columns(a)
+        square = block(factors, (0, n), (0, n))
+        return square, block(factors, (n, m), (0, n)) if m > n else None, order
+    half = WRITTEN_OUT * (-(-n // WRITTEN_OUT) // 2)
+    corner, left, first = _factor_columns(block(a, (0, m), (0, half)), is_part=True)
+    assert left is not None, "no rows below the left half of a matrix"
+    right = block(a, (0, m), (half, n))
+    beside, others = (permute_rows(right, part) for part in _cut(first, half))
+    # Parts of the same size share a function; the whole has none to share with, and copies nothing.
+    (above,) = shared(_solved_above, corner, beside) if is_part else _solved_above(corner, beside)
+    last, below, second = _factor_columns(less_product(others, left, above), is_part=True)
+    moved = [permute_rows(left, part) for part in _cut(second, n - half)]
+    bottom = concat([moved[0], last], axis=2)
+    square = concat([concat([corner, above], axis=2), bottom], axis=1)
+    below = None if below is None else concat([moved[1], below], axis=2)
+    return square, below, _followed_by(first, second, half)
+
+
+def _cut(order: Tensor, size: int) -> list[Tensor]:
+    """Return the first rows of an order, and the others if there are any."""
+    m = order.type.static_shape[1]
+    head = narrow(order, 1, 0, size)
+    return [head, narrow(order, 1, size, m - size)] if m > size else [head]
+
+
+def _factor_few_columns(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Factorise up to a block of columns by halves, too, and keep all rows of them together.
+
+    Rows of few elements are joined by code that is as long as they are.
+    """
     _, m, n = a.type.static_shape
     if n <= WRITTEN_OUT:
         return factor_panel(a)
     half = WRITTEN_OUT * (-(-n // WRITTEN_OUT) // 2)
-    left, first = _factor(block(a, (0, m), (0, half)), is_part=True)
+    left, first = _factor_few_columns(block(a, (0, m), (0, half)))
     right = permute_rows(block(a, (0, m), (half, n)), first)
     corner = block(left, (0, half), (0, half))
-    beside = block(right, (0, half), (0, n - half))
-    # Parts of the same size share a function; the whole has none to share with, and copies nothing.
-    (above,) = shared(_solved_above, corner, beside) if is_part else _solved_above(corner, beside)
+    (above,) = shared(_solved_above, corner, block(right, (0, half), (0, n - half)))
     below = block(left, (half, m), (0, half))
     rest = less_product(block(right, (half, m), (0, n - half)), below, above)
-    corner, second = _factor(rest, is_part=True)
-    top = concat([block(left, (0, half), (0, half)), above], axis=2)
-    bottom = concat([permute_rows(below, second), corner], axis=2)
+    last, second = _factor_few_columns(rest)
+    bottom = concat([permute_rows(below, second), last], axis=2)
+    top = concat([corner, above], axis=2)
     return concat([top, bottom], axis=1), _followed_by(first, second, half)
 
 

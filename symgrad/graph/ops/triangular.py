@@ -1,7 +1,7 @@
 """Triangular solve, and what is made of it: the op that its own gradient consists of.
 
-Large matrices are solved by rows of blocks (left-looking), and what is not a product is written
-out for as many right sides as a vector has lanes.
+Large matrices are solved by halves of blocks of rows, and what is not a product is written out for
+as many right sides as a vector has lanes.
 """
 
 from __future__ import annotations
@@ -147,18 +147,31 @@ class TriangularSolver:
     def _by_blocks(self, a: Tensor, b: Tensor, size: int) -> Tensor:
         pieces = cuts(a.type.static_shape[-1], size)
         order = pieces if self._is_forward else pieces[::-1]
-        columns = (0, b.type.static_shape[-1])
-        found = filled_like(b, 0)
-        for place in order:
-            rest = block(b, place, columns)
-            if place is not order[0]:
-                known = (0, place[0]) if self._is_forward else (place[1], a.type.static_shape[-1])
-                part = block(a, known, place) if self.transpose else block(a, place, known)
-                solved = block(found, known, columns)
-                rest = less_product(rest, part, solved, transpose_a=self.transpose)
-            solved = self._diagonal(block(a, place, place), rest)
-            found = write_block(found, solved, place[0], 0)
-        return found
+        return self._solved(a, filled_like(b, 0), b, order)
+
+    def _solved(
+        self, a: Tensor, found: Tensor, rest: Tensor, order: list[tuple[int, int]]
+    ) -> Tensor:
+        """Write the solution into the rows of `found` in `order`, of which `rest` is what is left.
+
+        Half of the rows are solved, and what they come to is taken from the others by one product:
+        one with so many rows as well as so many terms is faster than those of single blocks.
+        """
+        if len(order) == 1:
+            (place,) = order
+            return write_block(found, self._diagonal(block(a, place, place), rest), place[0], 0)
+        half = (len(order) + 1) // 2
+        known, left = _span(order[:half]), _span(order[half:])
+        start, columns = min(known[0], left[0]), (0, rest.type.static_shape[-1])
+
+        def of_rest(place: tuple[int, int]) -> Tensor:
+            return block(rest, (place[0] - start, place[1] - start), columns)
+
+        found = self._solved(a, found, of_rest(known), order[:half])
+        part = block(a, known, left) if self.transpose else block(a, left, known)
+        solved = block(found, known, columns)
+        rest = less_product(of_rest(left), part, solved, transpose_a=self.transpose)
+        return self._solved(a, found, rest, order[half:])
 
     def _diagonal(self, a: Tensor, b: Tensor) -> Tensor:
         if a.type.static_shape[-1] <= WRITTEN_OUT:
@@ -177,6 +190,10 @@ class TriangularSolver:
         columns = broadcast_to(reshape(columns, (n * n, count, 1)), (n * n, count, k))
         sides = permute_dims(b, (1, 0, 2))
         return substitute_columns(columns, sides, lower=self._is_forward, unit=self.unit)
+
+
+def _span(places: list[tuple[int, int]]) -> tuple[int, int]:
+    return min(first for first, _ in places), max(last for _, last in places)
 
 
 def _batch(operands: Operands, *, lower: bool, transpose: bool, unit: bool) -> Tensor:

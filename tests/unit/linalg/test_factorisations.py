@@ -57,7 +57,9 @@ def test_cholesky_is_that_of_numpy(shape, dtype):
     _close(_run(lambda x: sg.linalg.cholesky(x, upper=True), a), found.swapaxes(-1, -2))
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    "shape", [*SHAPES, pytest.param((2, 150, 150), marks=pytest.mark.slow)], ids=str
+)
 @pytest.mark.parametrize("dtype", WIDE)
 def test_lu_has_the_pivots_of_scipy(shape, dtype):
     a = _random(shape, dtype)
