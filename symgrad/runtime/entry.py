@@ -23,10 +23,18 @@ from typing import Any
 from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import final_object_of, precompile_final
 from symgrad.codegen.target import Target
-from symgrad.runtime.entry_code import STOP, SYMBOLS, emit_entry_module
+from symgrad.runtime.entry_code import (
+    RESULT_BLOCKS,
+    RESULT_HANDLER,
+    STOP,
+    SYMBOLS,
+    emit_entry_module,
+)
 from symgrad.runtime.entry_layout import verified_platform
 from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record
 from symgrad.runtime.interrupts import stop_word
+from symgrad.runtime.result_memory import SYMBOLS as ALLOCATOR
+from symgrad.runtime.result_memory import result_memory
 
 __all__ = ["ArraySpec", "NativeEntry", "build_entry"]
 
@@ -111,8 +119,18 @@ def _entry_code(target: Target, symbol: str) -> LoadedCode:
     platform = verified_platform()
     module = str(emit_entry_module(platform.layout, symbol))
     image = final_object_of(module, target, _OPT_LEVEL)
-    imports = {**dict(platform.imports), STOP: ctypes.addressof(stop_word())}
-    return load_object(image, [symbol], imports)
+    memory = result_memory()
+    imports = {
+        **dict(platform.imports),
+        STOP: ctypes.addressof(stop_word()),
+        RESULT_BLOCKS: memory.blocks.ctypes.data,
+        RESULT_HANDLER: id(memory.capsule),
+    }
+    if symbol == "into":
+        return load_object(image, [symbol], imports)
+    code = load_object(image, [symbol, *ALLOCATOR], imports)
+    memory.runs(code)
+    return code
 
 
 def precompile_entry(target: Target) -> None:

@@ -12,19 +12,27 @@ no Python code can run, so what was checked still holds in the step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from symgrad.codegen import ir
-from symgrad.runtime.entry_layout import EntryLayout
+from symgrad.runtime.entry_access import (
+    address_range,
+    element,
+    field,
+    field_place,
+    is_failure,
+    is_null,
+    load_at,
+    loop,
+    offset,
+    return_false_unless,
+)
+from symgrad.runtime.entry_layout import BEHAVED, OWNS_DATA, EntryLayout
 from symgrad.runtime.entry_record import (
     RECORD_FIELDS,
     SPEC_FIELDS,
-    Fields,
     Returns,
-    field_index,
     llvm_struct,
 )
+from symgrad.runtime.result_memory import LEAST, MOST, emit_result_memory
 
 _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _PTR = ir.PointerType()
@@ -35,15 +43,21 @@ _SPEC = llvm_struct(SPEC_FIELDS)
 
 _EXTERNALS = {
     "PyArray_NewFromDescr": ir.FunctionType(_PTR, [_PTR, _PTR, _I32, _PTR, _PTR, _PTR, _I32, _PTR]),
+    "PyDataMem_GetHandler": ir.FunctionType(_PTR, []),
+    "PyErr_Clear": ir.FunctionType(_VOID, []),
     "PyList_New": ir.FunctionType(_PTR, [_I64]),
     "PyLong_FromLong": ir.FunctionType(_PTR, [_I64]),
     "PyObject_Vectorcall": ir.FunctionType(_PTR, [_PTR, _PTR, _I64, _PTR]),
+    "PyTraceMalloc_Track": ir.FunctionType(_I32, [_I32, _PTR, _I64]),
     "PyTuple_New": ir.FunctionType(_PTR, [_I64]),
     "Py_DecRef": ir.FunctionType(_VOID, [_PTR]),
     "Py_IncRef": ir.FunctionType(_VOID, [_PTR]),
 }
+_TRACED = 389047  # what NumPy calls its memory in `tracemalloc`: NPY_TRACE_DOMAIN
 # A word of the process: other than 0 where a step that runs is to stop.
 STOP = "interrupt_stop"
+# Of the memory of results: the capsule that arrays refer to, and the blocks that are kept.
+RESULT_HANDLER, RESULT_BLOCKS = "result_handler", "result_blocks"
 _METHOD = ir.FunctionType(_PTR, [_PTR, _PTR, _I64])
 _STEP = ir.FunctionType(_I32, [_PTR, _PTR, _PTR])
 
@@ -79,6 +93,9 @@ class _Emitter:
         }
         self.array_type = ir.GlobalVariable(module, _I8, "PyArray_Type")
         self.none = ir.GlobalVariable(module, _I8, "_Py_NoneStruct")
+        self.default_handler = ir.GlobalVariable(module, _I8, "PyDataMem_DefaultHandler")
+        self.result_handler = ir.GlobalVariable(module, _I8, RESULT_HANDLER)
+        self.result_blocks = ir.GlobalVariable(module, _I8, RESULT_BLOCKS)
         self.stop = ir.GlobalVariable(module, _I64, STOP)
         self.bind = self._emit_bind()
         self.slow_path = self._emit_slow_path()
@@ -90,29 +107,29 @@ class _Emitter:
         function, builder = self._define("call", _METHOD)
         self_, args, nargs = function.args
         record = self._record(builder, self_)
-        specs = _field(builder, RECORD_FIELDS, record, "specs")
-        pointers = _field(builder, RECORD_FIELDS, record, "pointers")
-        input_count = _field(builder, RECORD_FIELDS, record, "input_count")
-        output_count = _field(builder, RECORD_FIELDS, record, "output_count")
-        returns = _field(builder, RECORD_FIELDS, record, "returns")
+        specs = field(builder, RECORD_FIELDS, record, "specs")
+        pointers = field(builder, RECORD_FIELDS, record, "pointers")
+        input_count = field(builder, RECORD_FIELDS, record, "input_count")
+        output_count = field(builder, RECORD_FIELDS, record, "output_count")
+        returns = field(builder, RECORD_FIELDS, record, "returns")
         result = builder.alloca(_PTR)
         with builder.if_then(builder.icmp_signed("!=", nargs, input_count), likely=False):
             builder.ret(builder.call(self.slow_path, function.args))
         slots = builder.call(prepare, [returns, output_count, result])
-        with builder.if_then(_is_null(builder, slots), likely=False):
+        with builder.if_then(is_null(builder, slots), likely=False):
             builder.ret(_NULL)
         is_bound = builder.call(self.bind, [specs, pointers, args, input_count])
         with builder.if_then(builder.not_(is_bound), likely=False):
             self._release(builder, result)
             builder.ret(builder.call(self.slow_path, function.args))
-        output_specs = _element(builder, _SPEC, specs, input_count)
-        output_pointers = _element(builder, _PTR, pointers, input_count)
+        output_specs = element(builder, _SPEC, specs, input_count)
+        output_pointers = element(builder, _PTR, pointers, input_count)
         is_allocated = builder.call(allocate, [output_specs, output_pointers, slots, output_count])
         with builder.if_then(builder.not_(is_allocated), likely=False):
             self._release(builder, result)
             builder.ret(_NULL)
         status = self._run_step(builder, record)
-        with builder.if_then(_is_failure(builder, status), likely=False):
+        with builder.if_then(is_failure(builder, status), likely=False):
             self._release(builder, result)
             self._return_failure(builder, function, status)
         builder.ret(builder.load(result, typ=_PTR))
@@ -123,10 +140,10 @@ class _Emitter:
         function, builder = self._define("into", _METHOD)
         self_, args, nargs = function.args
         record = self._record(builder, self_)
-        specs = _field(builder, RECORD_FIELDS, record, "specs")
-        pointers = _field(builder, RECORD_FIELDS, record, "pointers")
-        input_count = _field(builder, RECORD_FIELDS, record, "input_count")
-        output_count = _field(builder, RECORD_FIELDS, record, "output_count")
+        specs = field(builder, RECORD_FIELDS, record, "specs")
+        pointers = field(builder, RECORD_FIELDS, record, "pointers")
+        input_count = field(builder, RECORD_FIELDS, record, "input_count")
+        output_count = field(builder, RECORD_FIELDS, record, "output_count")
         count = builder.add(input_count, output_count)
         with builder.if_then(builder.icmp_signed("!=", nargs, count), likely=False):
             builder.ret(builder.call(self.slow_path, function.args))
@@ -137,7 +154,7 @@ class _Emitter:
         with builder.if_then(has_overlap, likely=False):
             builder.ret(builder.call(self.slow_path, function.args))
         status = self._run_step(builder, record)
-        with builder.if_then(_is_failure(builder, status), likely=False):
+        with builder.if_then(is_failure(builder, status), likely=False):
             self._return_failure(builder, function, status)
         self._external(builder, "Py_IncRef", self.none)
         builder.ret(self.none)
@@ -148,7 +165,7 @@ class _Emitter:
         """Return the error of the handler of failures, or run `function` again if it has none."""
         self_, args, nargs = function.args
         handled = builder.call(self.fail, [self_, status, args, nargs])
-        with builder.if_then(_is_null(builder, handled), likely=True):
+        with builder.if_then(is_null(builder, handled), likely=True):
             builder.ret(_NULL)
         self._external(builder, "Py_DecRef", handled)
         builder.ret(builder.call(function, function.args))
@@ -159,33 +176,33 @@ class _Emitter:
         function, builder = self._define("bind", signature, is_internal=True, checks=True)
         specs, pointers, args, count = function.args
         layout = self.layout
-        with _loop(builder, count) as index:
-            spec = _element(builder, _SPEC, specs, index)
-            array = builder.load(_element(builder, _PTR, args, index), typ=_PTR)
-            kind = _load_at(builder, _PTR, array, layout.object_type)
+        with loop(builder, count) as index:
+            spec = element(builder, _SPEC, specs, index)
+            array = builder.load(element(builder, _PTR, args, index), typ=_PTR)
+            kind = load_at(builder, _PTR, array, layout.object_type)
             # An object that is not exactly an array has no other field that could be read.
-            _return_false_unless(builder, builder.icmp_unsigned("==", kind, self.array_type))
-            descr = _load_at(builder, _PTR, array, layout.array_descr)
-            _return_false_unless(
+            return_false_unless(builder, builder.icmp_unsigned("==", kind, self.array_type))
+            descr = load_at(builder, _PTR, array, layout.array_descr)
+            return_false_unless(
                 builder,
-                builder.icmp_unsigned("==", descr, _field(builder, SPEC_FIELDS, spec, "descr")),
+                builder.icmp_unsigned("==", descr, field(builder, SPEC_FIELDS, spec, "descr")),
             )
-            flags = _field(builder, SPEC_FIELDS, spec, "flags")
-            found = builder.zext(_load_at(builder, _I32, array, layout.array_flags), _I64)
-            _return_false_unless(
+            flags = field(builder, SPEC_FIELDS, spec, "flags")
+            found = builder.zext(load_at(builder, _I32, array, layout.array_flags), _I64)
+            return_false_unless(
                 builder, builder.icmp_unsigned("==", builder.and_(found, flags), flags)
             )
-            ndim = _field(builder, SPEC_FIELDS, spec, "ndim")
-            found = builder.sext(_load_at(builder, _I32, array, layout.array_ndim), _I64)
-            _return_false_unless(builder, builder.icmp_signed("==", found, ndim))
-            dims = _field(builder, SPEC_FIELDS, spec, "dims")
-            found = _load_at(builder, _PTR, array, layout.array_dims)
-            with _loop(builder, ndim) as axis:
-                size = builder.load(_element(builder, _I64, dims, axis), typ=_I64)
-                actual = builder.load(_element(builder, _I64, found, axis), typ=_I64)
-                _return_false_unless(builder, builder.icmp_signed("==", size, actual))
-            pointer = _load_at(builder, _PTR, array, layout.array_pointer)
-            builder.store(pointer, _element(builder, _PTR, pointers, index))
+            ndim = field(builder, SPEC_FIELDS, spec, "ndim")
+            found = builder.sext(load_at(builder, _I32, array, layout.array_ndim), _I64)
+            return_false_unless(builder, builder.icmp_signed("==", found, ndim))
+            dims = field(builder, SPEC_FIELDS, spec, "dims")
+            found = load_at(builder, _PTR, array, layout.array_dims)
+            with loop(builder, ndim) as axis:
+                size = builder.load(element(builder, _I64, dims, axis), typ=_I64)
+                actual = builder.load(element(builder, _I64, found, axis), typ=_I64)
+                return_false_unless(builder, builder.icmp_signed("==", size, actual))
+            pointer = load_at(builder, _PTR, array, layout.array_pointer)
+            builder.store(pointer, element(builder, _PTR, pointers, index))
         builder.ret(_I1(1))
         return function
 
@@ -197,10 +214,10 @@ class _Emitter:
         signature = ir.FunctionType(_I1, [_PTR, _PTR, _I64, _I64])
         function, builder = self._define("overlap", signature, is_internal=True, checks=True)
         specs, pointers, first, count = function.args
-        with _loop(builder, count, start=first) as index:
-            start, end = _address_range(builder, specs, pointers, index)
-            with _loop(builder, index) as earlier:
-                other_start, other_end = _address_range(builder, specs, pointers, earlier)
+        with loop(builder, count, start=first) as index:
+            start, end = address_range(builder, specs, pointers, index)
+            with loop(builder, index) as earlier:
+                other_start, other_end = address_range(builder, specs, pointers, earlier)
                 # max(starts) < min(ends): an empty range overlaps nothing, wherever it lies.
                 is_later = builder.icmp_unsigned(">", start, other_start)
                 is_shorter = builder.icmp_unsigned("<", end, other_end)
@@ -230,38 +247,85 @@ class _Emitter:
         with builder.if_then(builder.icmp_signed("==", returns, _I64(Returns.LIST))):
             made = self._external(builder, "PyList_New", count)
             builder.store(made, result)
-            with builder.if_then(_is_null(builder, made), likely=False):
+            with builder.if_then(is_null(builder, made), likely=False):
                 builder.ret(_NULL)
-            builder.ret(_load_at(builder, _PTR, made, self.layout.list_pointer))
+            builder.ret(load_at(builder, _PTR, made, self.layout.list_pointer))
         made = self._external(builder, "PyTuple_New", count)
         builder.store(made, result)
-        slots = _offset(builder, made, self.layout.tuple_items)
-        builder.ret(builder.select(_is_null(builder, made), _NULL, slots))
+        slots = offset(builder, made, self.layout.tuple_items)
+        builder.ret(builder.select(is_null(builder, made), _NULL, slots))
         return function
 
     def _emit_allocate(self) -> ir.LLVMFunction:
         """`allocate(specs, pointers, slots, count)`: make the outputs; false for a Python error."""
+        array_in_lines = self._emit_array_in_lines()
         signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
         function, builder = self._define("allocate", signature, is_internal=True)
         specs, pointers, slots, count = function.args
-        with _loop(builder, count) as index:
-            spec = _element(builder, _SPEC, specs, index)
-            descr = _field(builder, SPEC_FIELDS, spec, "descr")
-            ndim = builder.trunc(_field(builder, SPEC_FIELDS, spec, "ndim"), _I32)
-            dims = _field(builder, SPEC_FIELDS, spec, "dims")
-            # NumPy takes the reference to the descriptor over, whether it succeeds or not.
-            self._external(builder, "Py_IncRef", descr)
-            array = self._external(
-                builder,
-                "PyArray_NewFromDescr",
-                *(self.array_type, descr, ndim, dims, _NULL, _NULL, _I32(0), _NULL),
-            )
-            _return_false_unless(builder, builder.not_(_is_null(builder, array)))
-            builder.store(array, _element(builder, _PTR, slots, index))
-            pointer = _load_at(builder, _PTR, array, self.layout.array_pointer)
-            builder.store(pointer, _element(builder, _PTR, pointers, index))
+        made = builder.alloca(_PTR)
+        with loop(builder, count) as index:
+            spec = element(builder, _SPEC, specs, index)
+            nbytes = field(builder, SPEC_FIELDS, spec, "nbytes")
+            builder.store(_NULL, made)
+            over = builder.sub(nbytes, _I64(LEAST))
+            with builder.if_then(builder.icmp_unsigned("<", over, _I64(MOST - LEAST))):
+                builder.store(builder.call(array_in_lines, [spec]), made)
+            with builder.if_then(is_null(builder, builder.load(made, typ=_PTR))):
+                builder.store(self._new_array(builder, spec, _NULL, 0), made)
+            array = builder.load(made, typ=_PTR)
+            return_false_unless(builder, builder.not_(is_null(builder, array)))
+            builder.store(array, element(builder, _PTR, slots, index))
+            pointer = load_at(builder, _PTR, array, self.layout.array_pointer)
+            builder.store(pointer, element(builder, _PTR, pointers, index))
         builder.ret(_I1(1))
         return function
+
+    def _emit_array_in_lines(self) -> ir.LLVMFunction:
+        """`array_in_lines(spec)`: make an output by the allocator of results; NULL if not.
+
+        So it is not where a program has chosen another handler than NumPy's.
+        """
+        allocate, free = emit_result_memory(self.module)
+        function, builder = self._define(
+            "array_in_lines", ir.FunctionType(_PTR, [_PTR]), is_internal=True
+        )
+        (spec,) = function.args
+        handler = self._external(builder, "PyDataMem_GetHandler")
+        self._external(builder, "Py_DecRef", handler)
+        is_other = builder.icmp_unsigned("!=", handler, self.default_handler)
+        with builder.if_then(is_other, likely=False):
+            builder.ret(_NULL)
+        nbytes = field(builder, SPEC_FIELDS, spec, "nbytes")
+        memory = builder.call(allocate, [self.result_blocks, nbytes])
+        with builder.if_then(is_null(builder, memory), likely=False):
+            builder.ret(_NULL)
+        array = self._new_array(builder, spec, memory, BEHAVED)
+        with builder.if_then(is_null(builder, array), likely=False):
+            builder.call(free, [self.result_blocks, memory, nbytes])
+            self._external(builder, "PyErr_Clear")
+            builder.ret(_NULL)
+        self._external(builder, "Py_IncRef", self.result_handler)
+        builder.store(self.result_handler, offset(builder, array, self.layout.array_handler))
+        flags = _I32(BEHAVED | OWNS_DATA)
+        builder.store(flags, offset(builder, array, self.layout.array_flags))
+        self._external(builder, "PyTraceMalloc_Track", _I32(_TRACED), memory, nbytes)
+        builder.ret(array)
+        return function
+
+    def _new_array(
+        self, builder: ir.IRBuilder, spec: ir.Value, memory: ir.Value, flags: int
+    ) -> ir.Value:
+        """Make an array of `memory`, or of what NumPy allocates if that is NULL."""
+        descr = field(builder, SPEC_FIELDS, spec, "descr")
+        ndim = builder.trunc(field(builder, SPEC_FIELDS, spec, "ndim"), _I32)
+        dims = field(builder, SPEC_FIELDS, spec, "dims")
+        # NumPy takes the reference to the descriptor over, whether it succeeds or not.
+        self._external(builder, "Py_IncRef", descr)
+        return self._external(
+            builder,
+            "PyArray_NewFromDescr",
+            *(self.array_type, descr, ndim, dims, _NULL, memory, _I32(flags), _NULL),
+        )
 
     def _emit_slow_path(self) -> ir.LLVMFunction:
         """`slow_path(self, args, nargs)`: hand a call on as it came."""
@@ -277,14 +341,14 @@ class _Emitter:
         function, builder = self._define("fail", signature, is_internal=True)
         self_, status, args, nargs = function.args
         code = self._external(builder, "PyLong_FromLong", builder.sext(status, _I64))
-        with builder.if_then(_is_null(builder, code), likely=False):
+        with builder.if_then(is_null(builder, code), likely=False):
             builder.ret(_NULL)
         count = builder.add(nargs, _I64(1))
         table = builder.alloca(_PTR, size=count)
         builder.store(code, table)
-        with _loop(builder, nargs) as index:
-            arg = builder.load(_element(builder, _PTR, args, index), typ=_PTR)
-            builder.store(arg, _element(builder, _PTR, table, builder.add(index, _I64(1))))
+        with loop(builder, nargs) as index:
+            arg = builder.load(element(builder, _PTR, args, index), typ=_PTR)
+            builder.store(arg, element(builder, _PTR, table, builder.add(index, _I64(1))))
         handler = self._item(builder, self_, ON_FAILURE)
         result = self._external(builder, "PyObject_Vectorcall", handler, table, count, _NULL)
         self._external(builder, "Py_DecRef", code)
@@ -313,11 +377,11 @@ class _Emitter:
         return builder.call(self.externals[name], operands)
 
     def _item(self, builder: ir.IRBuilder, self_: ir.Value, place: int) -> ir.Value:
-        return _load_at(builder, _PTR, self_, self.layout.tuple_items + 8 * place)
+        return load_at(builder, _PTR, self_, self.layout.tuple_items + 8 * place)
 
     def _record(self, builder: ir.IRBuilder, self_: ir.Value) -> ir.Value:
         words = self._item(builder, self_, WORDS)
-        return _load_at(builder, _PTR, words, self.layout.array_pointer)
+        return load_at(builder, _PTR, words, self.layout.array_pointer)
 
     def _release(self, builder: ir.IRBuilder, result: ir.Value) -> None:
         # Py_DecRef takes NULL for nothing to release.
@@ -325,74 +389,12 @@ class _Emitter:
 
     def _run_step(self, builder: ir.IRBuilder, record: ir.Value) -> ir.Value:
         # What an opaque pointer points to is said by who uses it: here, the type of the load.
-        place = _field_place(builder, RECORD_FIELDS, record, "step")
+        place = field_place(builder, RECORD_FIELDS, record, "step")
         step = builder.load(place, typ=_STEP.as_pointer())
-        state = _field(builder, RECORD_FIELDS, record, "state")
-        inputs = _field(builder, RECORD_FIELDS, record, "pointers")
-        input_count = _field(builder, RECORD_FIELDS, record, "input_count")
-        outputs = _element(builder, _PTR, inputs, input_count)
+        state = field(builder, RECORD_FIELDS, record, "state")
+        inputs = field(builder, RECORD_FIELDS, record, "pointers")
+        input_count = field(builder, RECORD_FIELDS, record, "input_count")
+        outputs = element(builder, _PTR, inputs, input_count)
         # An interrupt from before the step was one of what ran then.
         builder.store_atomic(_ZERO, self.stop, "monotonic", 8)
         return builder.call(step, [inputs, outputs, state])
-
-
-@contextmanager
-def _loop(builder: ir.IRBuilder, stop: ir.Value, start: ir.Value = _ZERO) -> Iterator[ir.Value]:
-    """Emit `for index in range(start, stop)` around what is emitted inside; yields the index."""
-    before = builder.block
-    head = builder.append_basic_block("head")
-    body = builder.append_basic_block("body")
-    done = builder.append_basic_block("done")
-    builder.branch(head)
-    builder.position_at_end(head)
-    index = builder.phi(_I64)
-    index.add_incoming(start, before)
-    builder.cbranch(builder.icmp_signed("<", index, stop), body, done)
-    builder.position_at_end(body)
-    yield index
-    index.add_incoming(builder.add(index, _I64(1)), builder.block)
-    builder.branch(head)
-    builder.position_at_end(done)
-
-
-def _return_false_unless(builder: ir.IRBuilder, condition: ir.Value) -> None:
-    with builder.if_then(builder.not_(condition), likely=False):
-        builder.ret(_I1(0))
-
-
-def _field(builder: ir.IRBuilder, fields: Fields, pointer: ir.Value, name: str) -> ir.Value:
-    kind = llvm_struct(fields).elements[field_index(fields, name)]
-    return builder.load(_field_place(builder, fields, pointer, name), typ=kind)
-
-
-def _field_place(builder: ir.IRBuilder, fields: Fields, pointer: ir.Value, name: str) -> ir.Value:
-    index = _I32(field_index(fields, name))
-    return builder.gep(pointer, [_I32(0), index], source_etype=llvm_struct(fields))
-
-
-def _element(builder: ir.IRBuilder, kind: ir.Type, pointer: ir.Value, index: ir.Value) -> ir.Value:
-    return builder.gep(pointer, [index], source_etype=kind)
-
-
-def _offset(builder: ir.IRBuilder, pointer: ir.Value, nbytes: int) -> ir.Value:
-    return builder.gep(pointer, [_I64(nbytes)], source_etype=_I8)
-
-
-def _load_at(builder: ir.IRBuilder, kind: ir.Type, pointer: ir.Value, nbytes: int) -> ir.Value:
-    return builder.load(_offset(builder, pointer, nbytes), typ=kind)
-
-
-def _address_range(
-    builder: ir.IRBuilder, specs: ir.Value, pointers: ir.Value, index: ir.Value
-) -> tuple[ir.Value, ir.Value]:
-    nbytes = _field(builder, SPEC_FIELDS, _element(builder, _SPEC, specs, index), "nbytes")
-    start = builder.load(_element(builder, _I64, pointers, index), typ=_I64)
-    return start, builder.add(start, nbytes)
-
-
-def _is_null(builder: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
-    return builder.icmp_unsigned("==", pointer, _NULL)
-
-
-def _is_failure(builder: ir.IRBuilder, status: ir.Value) -> ir.Value:
-    return builder.icmp_signed("!=", status, _I32(0))

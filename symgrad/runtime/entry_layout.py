@@ -19,16 +19,21 @@ from symgrad.records import dataclass
 
 # NPY_ARRAY_C_CONTIGUOUS, _ALIGNED and _WRITEABLE of NumPy's C API.
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+BEHAVED = C_CONTIGUOUS | ALIGNED | WRITEABLE  # what every array is that a step makes
+OWNS_DATA = 0x4  # NPY_ARRAY_OWNDATA
 
 # Places in NumPy's table of C functions, and the version of the ABI that has them there.
 _GET_VERSION, _ARRAY_TYPE, _NEW_FROM_DESCR = 0, 2, 94
+_GET_HANDLER, _DEFAULT_HANDLER = 305, 306
 _ABI_VERSION = 0x02000000
 _LEAST_ADDRESS = 4096  # what is less is a count, and no pointer that could be followed
 
 _PYTHON_FUNCTIONS = (
+    "PyErr_Clear",
     "PyList_New",
     "PyLong_FromLong",
     "PyObject_Vectorcall",
+    "PyTraceMalloc_Track",
     "PyTuple_New",
     "Py_DecRef",
     "Py_IncRef",
@@ -45,6 +50,7 @@ class EntryLayout:
     array_dims: int
     array_descr: int
     array_flags: int
+    array_handler: int
     tuple_items: int
     list_pointer: int
 
@@ -73,11 +79,15 @@ def verified_platform() -> Platform:
 def assumed_layout() -> EntryLayout:
     """Return the layout that the headers of CPython 3 and NumPy 2 declare."""
     # PyArrayObject after its head: data, nd (an int, padded), dimensions, strides, base, descr,
-    # flags. The head is two words, unless the interpreter has no global lock.
-    pointer, ndim, dims, _strides, _base, descr, flags = (16 + 8 * word for word in range(7))
+    # flags (padded), weak references, a buffer, what allocates and frees the elements (NEP 49).
+    # The head is two words, unless the interpreter has no global lock.
+    pointer, ndim, dims, _strides, _base, descr, flags, _references, _buffer, handler = (
+        16 + 8 * word for word in range(10)
+    )
     # PyListObject after its head and its size: a pointer to the items, and how many fit there.
     list_pointer = 24
-    return EntryLayout(8, pointer, ndim, dims, descr, flags, tuple.__basicsize__, list_pointer)
+    places = (8, pointer, ndim, dims, descr, flags, handler, tuple.__basicsize__, list_pointer)
+    return EntryLayout(*places)
 
 
 def verify_layout(layout: EntryLayout) -> None:
@@ -95,6 +105,7 @@ def verify_layout(layout: EntryLayout) -> None:
         "ndim": _int(start + layout.array_ndim) == probe.ndim,
         "dtype": _word(start + layout.array_descr) == id(probe.dtype),
         "flags": _int(start + layout.array_flags) == probe.flags.num,
+        "memory handler": _word(start + layout.array_handler) == id(_handler()),
         "place in a tuple": _word(id(pair) + layout.tuple_items + 8) == start,
     }
     wrong = [name for name, is_right in found.items() if not is_right]
@@ -112,7 +123,8 @@ def verify_layout(layout: EntryLayout) -> None:
         )
 
 
-def _numpy_imports() -> tuple[tuple[str, int], ...]:
+def _numpy_table() -> int:
+    """Return where NumPy's table of C functions is, if it has the ABI that is expected."""
     table = _capsule_pointer(multiarray._ARRAY_API, None)
     assert table is not None, "PyCapsule_GetPointer returned NULL without an exception"
     version = ctypes.CFUNCTYPE(ctypes.c_uint)(_word(table + 8 * _GET_VERSION))()
@@ -122,9 +134,22 @@ def _numpy_imports() -> tuple[tuple[str, int], ...]:
             "native entry",
             f"NumPy {np.__version__} has ABI {version:#x}, expected {_ABI_VERSION:#x}",
         )
+    return int(table)
+
+
+def _handler() -> object:
+    """Return what allocates the elements of new arrays here: a capsule."""
+    place = _word(_numpy_table() + 8 * _GET_HANDLER)
+    return ctypes.PYFUNCTYPE(ctypes.py_object)(place)()
+
+
+def _numpy_imports() -> tuple[tuple[str, int], ...]:
+    table = _numpy_table()
     return (
         ("PyArray_Type", id(np.ndarray)),
         ("PyArray_NewFromDescr", _word(table + 8 * _NEW_FROM_DESCR)),
+        ("PyDataMem_GetHandler", _word(table + 8 * _GET_HANDLER)),
+        ("PyDataMem_DefaultHandler", _word(_word(table + 8 * _DEFAULT_HANDLER))),
     )
 
 

@@ -16,6 +16,7 @@ LAYOUT_FIELDS = {
     "array_ndim": "ndim",
     "array_descr": "dtype",
     "array_flags": "flags",
+    "array_handler": "memory handler",
     "tuple_items": "place in a tuple",
 }
 
