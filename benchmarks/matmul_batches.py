@@ -7,6 +7,7 @@ a call of BLAS for each product.
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -48,13 +49,11 @@ class Batch:
 
 def add_products(report: Report, quick: bool) -> None:
     """Add a row for each dtype, size and form to a report of products, and a bar for each."""
-    for dtype in DTYPES:
-        for form in FORMS:
-            for size in (16,) if quick else SIZES:
-                share = _add_row(report, Batch(dtype, size, form), rounds=3 if quick else 15)
-                claim = f"share of peak, {dtype} {form}, batch of {size}"
-                if not quick:
-                    report.bars.append(Bar(claim, share, MIN_SHARE, at_least=True))
+    for dtype, form, size in itertools.product(DTYPES, FORMS, (16,) if quick else SIZES):
+        share = _add_row(report, Batch(dtype, size, form), rounds=3 if quick else 15)
+        claim = f"share of peak, {dtype} {form}, batch of {size}"
+        if not quick:
+            report.bars.append(Bar(claim, share, MIN_SHARE, at_least=True))
 
 
 def _add_row(report: Report, batch: Batch, rounds: int) -> float:

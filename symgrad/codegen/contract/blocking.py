@@ -28,6 +28,7 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.epilogue import Epilogue, ResultAt, TileEpilogue
 from symgrad.codegen.contract.lifted import Lift, can_lift, plan_sizes, unlifted
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
+from symgrad.codegen.contract.panel_packing import packs_within
 from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
@@ -121,7 +122,7 @@ class _LoopNest:
             self._blocks((index(0), k), plan.k, plan.block_k) as steps,
         ):
             self._is_finite: ir.Value = ir.Constant(ir.IntType(1), 1)
-            if plan.pack_right != "none":
+            if plan.pack_right != "none" and not plan.packs_late:
                 self._emit_right_packing(panels, steps)
             with self._blocks(band, plan.band_tiles, plan.block_tiles) as tiles:
                 if plan.pack_left == "windows":
@@ -148,16 +149,22 @@ class _LoopNest:
         if plan.sees_zeros:
             builder.store(ir.Constant(self._lanes, None), self._zeros, 64)
         with counted_loop(builder, *panels) as j:
-            column = self._places.column_of(j)
-            packed = self._places.packed_panel(builder.sub(j, panels[0]))
-            is_edge = self._places.is_edge(j)
-            with self._pieces(steps, packed, self._across(is_edge)) as (step, count, target):
-                source = self._places.right_at(step, column)
-                arguments = (source, target, count, *seen, *self._variants.right_apart)
-                call_one(builder, self._variants.right_packers, is_edge, arguments)
+            self._emit_panel_packing(j, panels, steps, seen)
         if plan.sees_zeros:
             zeros = builder.load(self._zeros, typ=self._lanes, align=64)
             self._is_finite = emit_is_finite(builder, zeros)
+
+    def _emit_panel_packing(
+        self, j: ir.Value, panels: Extent, steps: Extent, seen: tuple[ir.Value, ...] = ()
+    ) -> None:
+        builder = self._builder
+        column = self._places.column_of(j)
+        packed = self._places.packed_panel(builder.sub(j, panels[0]))
+        is_edge = self._places.is_edge(j)
+        with self._pieces(steps, packed, self._across(is_edge)) as (step, count, target):
+            source = self._places.right_at(step, column)
+            arguments = (source, target, count, *seen, *self._variants.right_apart)
+            call_one(builder, self._variants.right_packers, is_edge, arguments)
 
     def _across(self, is_edge: ir.Value) -> ir.Value:
         """Return how many elements of a packed panel of the right one step of k is."""
@@ -219,9 +226,13 @@ class _LoopNest:
                 left = self._places.packed_window(i, tiles, steps)
             elif plan.pack_left != "none":
                 left = self._places.packed_tile(builder.sub(i, tiles[0]))
-            right = self._places.right_at(start, column)
+            right = source = self._places.right_at(start, column)
             if plan.pack_right != "none":
                 right = self._places.packed_panel(panel)
+            is_first = builder.icmp_signed("==", i, band[0])
+            if plan.packs_late and not packs_within(plan):
+                with builder.if_then(is_first):
+                    self._emit_panel_packing(j, panels, steps)
             terms, packed = Terms(steps, ()), right
             if plan.borders:
                 terms = emit_terms(builder, plan, row, steps, self._is_finite)
@@ -230,7 +241,7 @@ class _LoopNest:
             first, last = terms.span
             sums = self._sums_at((builder.sub(i, band[0]), panel), (row, column))
             resumes = builder.icmp_signed(">", step, index(0))
-            arguments: tuple[ir.Value, ...] = (left, right, sums, builder.sub(last, first))
+            arguments: tuple[ir.Value, ...] = (sums, builder.sub(last, first))
             arguments += (resumes, first) if plan.walks_pieces else (resumes,)
             arguments += self._variants.told
             number = TileOfBlock(i, panel, tiles, panels, steps)
@@ -240,7 +251,8 @@ class _LoopNest:
                 is_finished = builder.icmp_signed("==", last_step, self._sizes.k)
             arguments += self._emit_met(i, (row, column, rows), is_finished)
             arguments += tuple(itertools.chain(*terms.within))
-            self._variants.call_kernel(builder, is_short, is_edge, arguments)
+            sides = left, source, right
+            self._call_kernel(is_first, (is_short, is_edge), sides, arguments)
             if plan.lacks_padding and plan.sees_zeros:
                 with builder.if_then(builder.not_(self._is_finite)):
                     operands = packed, self._across(is_edge)
@@ -248,6 +260,28 @@ class _LoopNest:
             if self._result_at is None:
                 with builder.if_then(is_finished):
                     self._epilogue.emit(sums, row, column, rows, is_edge)
+
+    def _call_kernel(
+        self,
+        is_first: ir.Value,
+        shape: tuple[ir.Value, ir.Value],
+        operands: tuple[ir.Value, ir.Value, ir.Value],
+        others: tuple[ir.Value, ...],
+    ) -> None:
+        """Call the microkernel of a tile, given the left, and the right as it is and as packed.
+
+        That of the first tile of a panel packs it, if it is packed by none before.
+        """
+        builder, call = self._builder, self._variants.call_kernel
+        left, source, right = operands
+        if not packs_within(self._plan):
+            call(builder, *shape, (left, right, *others))
+            return
+        with builder.if_else(is_first) as (packing, packed):
+            with packing:
+                call(builder, *shape, (left, source, *others, right), packs=True)
+            with packed:
+                call(builder, *shape, (left, right, *others))
 
     def _sums_at(
         self, tile: tuple[ir.Value, ir.Value], place: tuple[ir.Value, ir.Value]

@@ -54,7 +54,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     that it is told. One that asks for the next tile or panel has another, where
     that begins, or one for each operand. One that asks for what the next epilogue meets has a table
     of it and the number of its last entry. For each inner border come two more, from which to which
-    step of its digit terms are needed.
+    step of its digit terms are needed. The last one of a kernel that packs says where.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * len(kernel.told)
@@ -62,9 +62,11 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
     kinds += [POINTER, INDEX] * is_told
     kinds += [INDEX, INDEX] * len(kernel.inner)
+    kinds += [POINTER] * kernel.packs
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, place, k, resume, *rest = function.args
+    packed = rest.pop() if kernel.packs else None
     within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
     met = None
     if is_told:
@@ -73,7 +75,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     asked = tuple(rest[len(rest) - kernel.places_asked :])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
-    operands = walk_of(builder, kernel, (left, right), asked, told)._replace(met=met)
+    operands = walk_of(builder, kernel, (left, right), asked, told)
+    operands = operands._replace(met=met, packed=packed)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
     if kernel.asks_for_results:
         asked_steps = index(kernel.rows * kernel.steps_a_row)
@@ -306,6 +309,9 @@ def _emit_loop(
     places = operands._replace(left=left, right=right, lower=lower)
     sums = [builder.phi(kernel.vector_type) for _ in start]
     added: list[ir.Value] = list(sums)
+    if operands.packed is not None:
+        packed = builder.mul(step, index(kernel.vectors * kernel.lanes))
+        places = places._replace(packed=kernel.right.address(builder, operands.packed, packed))
     emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
     if operands.results is not None:
         emit_asking_for_results(builder, kernel, operands.results, step)
@@ -352,6 +358,20 @@ def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) ->
     return total
 
 
+def _emit_packing(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    packed: ir.Value,
+    number: int,
+    row: Sequence[ir.Value],
+) -> None:
+    """Store a row of the right as step `number` of a packed panel."""
+    for vector, values in enumerate(row):
+        offset = (number * kernel.vectors + vector) * kernel.lanes
+        place = kernel.right.address(builder, packed, index(offset))
+        builder.store(values, place, align=kernel.right.target.vector_bytes)
+
+
 def _emit_step(
     builder: ir.IRBuilder,
     kernel: Microkernel,
@@ -373,6 +393,8 @@ def _emit_step(
         place = kernel.right.address(builder, operands.right, offset)
         count = min(kernel.lanes, kernel.columns - start)
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
+    if operands.packed is not None:
+        _emit_packing(builder, kernel, operands.packed, number, row)
     added = []
     for i in range(kernel.rows):
         place = row_of_left(builder, kernel, operands, left, (i, number))

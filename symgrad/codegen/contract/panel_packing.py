@@ -45,6 +45,14 @@ def pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     return replace(plan, pack_left=left, pack_right=right)
 
 
+def packs_within(plan: ContractPlan) -> bool:
+    """Return whether the microkernel of the first tile packs a panel of the right as it reads it.
+
+    Its loads and stores come beside multiply-adds, which take all of its time.
+    """
+    return plan.packs_late and plan.pack_right == "copy" and plan.dtype == plan.compute
+
+
 def is_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether each of many steps of k lies on another page in the left."""
     apart = abs(plan.left.column_stride) * plan.dtype.itemsize

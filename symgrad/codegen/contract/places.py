@@ -128,6 +128,8 @@ class TilePlaces:
 
     def packed_panel(self, panel: ir.Value) -> ir.Value:
         plan = self._plan
+        if plan.kept_panels == 1:
+            return self._packed_right
         return self._computed(self._packed_right, panel, plan.packed_steps * plan.tile_columns)
 
     def tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:

@@ -54,7 +54,8 @@ class ContractPlan:
     are steps of k. The next product of a loop around may begin behind all rows of this one, or all
     steps of k, as `goes_on` says: then what that one reads, and its epilogue touches, is asked for.
     An epilogue meets `met` elements for each one of the result that are in memory and no near
-    cache: the next are asked for. Where nothing is done with results a tile is stored where they
+    cache: the next are asked for. A panel of the right that `packs_late` is packed when its first
+    tile reads it, not before all. Where nothing is done with results a tile is stored where they
     are: they have rows `result_row` apart, and go past the caches with `is_streamed`. Registers
     hold `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
     """
@@ -90,6 +91,7 @@ class ContractPlan:
     met: int = 0
     result_row: int = 0
     is_streamed: bool = False
+    packs_late: bool = False
     borders: tuple[ZeroBorder, ...] = ()
     padding: PaddedPixels | None = None
 
@@ -262,6 +264,12 @@ class ContractPlan:
         return bool(self.borders) and self.compute.is_float
 
     @property
+    def kept_panels(self) -> int:
+        """Packed panels of the right that are in memory: one if no other block reads it."""
+        is_read_once = self.packs_late and self.block_tiles >= self.band_tiles
+        return 1 if is_read_once and not self.rows_first else self.block_panels
+
+    @property
     def k_piece(self) -> int:
         """Terms of the sums that are evenly apart; blocks of k are made of these."""
         return math.gcd(self.k_run, self.block_k)
@@ -375,7 +383,7 @@ class ContractPlan:
     def _packed_right_bytes(self) -> int:
         if self.pack_right == "none":
             return 0
-        return self.block_panels * self.packed_steps * self.tile_columns * self.compute.itemsize
+        return self.kept_panels * self.packed_steps * self.tile_columns * self.compute.itemsize
 
     @property
     def _partial_bytes(self) -> int:

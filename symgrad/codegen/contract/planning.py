@@ -344,10 +344,22 @@ def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     return replace(
         plan,
         band_tiles=band,
-        block_tiles=min(band, tiles),
+        block_tiles=min(band, tiles) if plan.has_pieces else _even_blocks(band, tiles),
         block_panels=_even_blocks(plan.panels, memory.shared_bytes / (line * plan.tile_columns)),
         packed_terms=_choose_packed_terms(plan, memory),
+        packs_late=_is_packed_late(plan, memory),
     )
+
+
+def _is_packed_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a panel of the right is packed when it is read, and all of them in one place.
+
+    So it is where the second-level cache has the right: then it also has room for the left, and
+    what is read of the one while the other is multiplied is not waited for.
+    """
+    is_packed = plan.method == "tile" and plan.pack_right != "none"
+    is_near = plan.k * plan.columns * plan.dtype.itemsize <= memory.l2_bytes
+    return is_packed and is_near and not (_has_digits(plan) or plan.borders)
 
 
 def _even_blocks(count: int, most: float) -> int:

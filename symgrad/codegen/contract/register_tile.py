@@ -38,6 +38,8 @@ class Microkernel:
     panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` says;
     with `steps_a_row` rows that it is told of, one in so many steps, or with `asks_for_results`
     those of its tile. With `inner` borders only pieces within the spans it is given are added up.
+    One that `packs` stores each row of the right that it reads, in whole vectors one after the
+    other, where others read it.
     """
 
     rows: int
@@ -67,6 +69,7 @@ class Microkernel:
     next_steps: NextSteps | None = None
     steps_a_row: int = 0
     asks_for_results: bool = False
+    packs: bool = False
     inner: tuple[ZeroBorder, ...] = ()
 
     @property

@@ -22,6 +22,7 @@ from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pack import PanelPacker
 from symgrad.codegen.contract.pair_kernel import PairKernel
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
+from symgrad.codegen.contract.panel_packing import packs_within
 from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 from symgrad.codegen.contract.unrolling import is_even, turns_of
@@ -35,11 +36,13 @@ from symgrad.records import dataclass, replace
 class Variants:
     """The functions of a plan: packers and kernels by height, then by width.
 
-    Where there are two heights or widths, the full one comes first. Kernels are told the distances
-    `told`, packers how far lines of the left and of the right are apart, if they are told that.
+    Where there are two heights or widths, the full one comes first; `packing_kernels` are those of
+    the first tile of a panel that is packed as it is read. Kernels are told the distances `told`,
+    packers how far lines of the left and of the right are apart, if they are told that.
     """
 
     kernels: tuple[tuple[ir.Value, ...], ...]
+    packing_kernels: tuple[tuple[ir.Value, ...], ...]
     left_packers: tuple[ir.Value, ...]
     right_packers: tuple[ir.Value, ...]
     told: tuple[ir.Value, ...] = ()
@@ -57,9 +60,12 @@ class Variants:
         is_short: ir.Value,
         is_edge: ir.Value,
         arguments: tuple[ir.Value, ...],
+        *,
+        packs: bool = False,
     ) -> None:
-        """Call the microkernel for the height and the width of a tile."""
-        calls = [partial(call_one, builder, row, is_edge, arguments) for row in self.kernels]
+        """Call the microkernel for the height and the width of a tile, or the one that packs."""
+        kernels = self.packing_kernels if packs else self.kernels
+        calls = [partial(call_one, builder, row, is_edge, arguments) for row in kernels]
         if len(calls) == 1:
             calls[0]()
             return
@@ -94,12 +100,19 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
     kernels = tuple(
         tuple(_emit_kernel(module, plan, stored, h, w) for w in widths) for h in heights
     )
+    # A thread may begin with any tile.
+    packing = tuple(
+        tuple(_emit_kernel(module, plan, stored, h, w, packs=True) for w in widths)
+        for h in heights
+        if packs_within(plan)
+    )
     left, right = plan.left.transposed, plan.right
     if plan.pack_left == "windows":
         left = replace(left, row_stride=plan.pixel_stride)
     if plan.multiplies_pairs:
         return Variants(
             kernels,
+            packing,
             tuple(
                 leaf_function(
                     module, _pair_packer(plan, target, left, (h, plan.packed_rows), is_left=True)
@@ -126,8 +139,9 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
     ]
     return Variants(
         kernels,
+        packing,
         _packing(module, plan.pack_left, left_packers),
-        _packing(module, plan.pack_right, right_packers),
+        () if packs_within(plan) else _packing(module, plan.pack_right, right_packers),
         tuple(index(_distance(plan, told)) for told in _told(plan, stored)),
         _apart(plan.pack_left, left),
         _apart(plan.pack_right, right),
@@ -158,7 +172,13 @@ def _packing(
 
 
 def _emit_kernel(
-    module: ir.Module, plan: ContractPlan, stored: Elements, rows: int, columns: int
+    module: ir.Module,
+    plan: ContractPlan,
+    stored: Elements,
+    rows: int,
+    columns: int,
+    *,
+    packs: bool = False,
 ) -> ir.LLVMFunction:
     packed = Elements(plan.compute, plan.compute, stored.target)
     left = stored if plan.pack_left == "none" else packed
@@ -169,11 +189,11 @@ def _emit_kernel(
         return leaf_function(module, _pair_kernel(plan, rows, columns))
     if plan.method == "matrix":
         return leaf_function(module, _matrix_kernel(plan, columns))
-    return leaf_function(module, _microkernel(plan, left, right, rows, columns))
+    return leaf_function(module, _microkernel(plan, left, right, rows, columns, packs))
 
 
 def _microkernel(
-    plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
+    plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int, packs: bool
 ) -> Microkernel:
     left_row, whole = plan.left.row_stride, plan.whole_vectors(columns)
     left_k = _along_k(plan, plan.left.column_stride)
@@ -182,7 +202,7 @@ def _microkernel(
         left_row, left_k = 1, _along_k(plan, plan.packed_rows)
     if plan.walks_pieces and plan.pack_left in ("none", "windows"):
         left_k = plan.walked_terms
-    if plan.pack_right != "none":
+    if plan.pack_right != "none" and not packs:
         right_k, columns = _along_k(plan, whole), whole
     ahead = _steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
     right_ahead = _steps_ahead(plan, right_k.stride, right)
@@ -220,6 +240,7 @@ def _microkernel(
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),
+        packs=packs,
     )
 
 

@@ -22,7 +22,8 @@ class Walk(NamedTuple):
 
     `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
     asked for is from the step that is added up. Of a left whose rows are `rows` elements apart, and
-    two of them, `lower` are the rows below that each begin three of them.
+    two of them, `lower` are the rows below that each begin three of them. The right is packed where
+    `packed` says, if it is.
     """
 
     left: ir.Value
@@ -35,6 +36,7 @@ class Walk(NamedTuple):
     rows: tuple[ir.Value, ...] = ()
     met: Met | None = None
     results: AskedResults | None = None
+    packed: ir.Value | None = None
 
 
 def walk_of(
