@@ -268,6 +268,7 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
             highest = min(highest, memory.l1_ways)
         if highest < 1:
             return
+        highest = _whole_lines(plan, highest, memory)
         cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
         yield cycles, across, highest
 
@@ -275,6 +276,19 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
 def _vectors_across(plan: ContractPlan) -> int:
     """Return how many vectors there are in a row of a run of columns."""
     return -(-plan.column_run // plan.lanes)
+
+
+def _whole_lines(plan: ContractPlan, highest: int, memory: MemoryHierarchy) -> int:
+    """Return how high tiles may be, of at most `highest` rows, that read whole lines of the left.
+
+    Where its rows lie side by side and a vector is a line, a tile of some rows more than a vector
+    would read another line in each step of k, and is padded to two where it is packed.
+    """
+    is_line = plan.lanes * plan.dtype.itemsize == memory.line_bytes
+    are_beside = is_line and plan.left.row_stride == 1 and not _has_digits(plan)
+    if not are_beside or highest < plan.lanes or plan.rows <= highest:
+        return highest
+    return highest // plan.lanes * plan.lanes
 
 
 def _plan_dots(plan: ContractPlan, stride: int, target: Target) -> tuple[float, ContractPlan]:

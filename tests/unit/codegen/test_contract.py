@@ -588,6 +588,18 @@ def test_small_contiguous_operands_are_not_packed():
     assert (plan.pack_left, plan.pack_right, plan.scratch_bytes) == ("none", "none", 0)
 
 
+def test_rows_side_by_side_are_whole_vectors_where_a_vector_is_a_line():
+    def tile_rows(dtype: DType, is_turned: bool) -> int:
+        left = Operand(1, 512, 8) if is_turned else Operand(512, 1, 8)
+        right = Operand(512, 1, 8)
+        target = target_named("x86-64-v4")
+        return plan_contract(512, 512, 512, dtype, left, right, right, target).tile_rows
+
+    assert tile_rows(dtypes.float64, is_turned=True) % 8 == 0
+    assert tile_rows(dtypes.float64, is_turned=False) % 8 != 0
+    assert tile_rows(dtypes.float32, is_turned=True) % 16 != 0  # but within one vector
+
+
 def test_a_plan_prints_as_one_line():
     plan = Case(128, 512, 784, rhs="columns").plan("x86-64-v3")
     assert str(plan) == "tile(6x16) along n block(m=128, n=512, k=784) pack(rhs: transpose)"
