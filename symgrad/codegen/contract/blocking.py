@@ -33,6 +33,7 @@ from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
+from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
 from symgrad.codegen.contract.variants import call_one, emit_variants
@@ -55,7 +56,7 @@ def emit_contract(
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
-    The operands are only read, and only their elements. `scratch` holds `plan.scratch_bytes`,
+    The operands are only read, and only their elements. `scratch` holds `scratch_bytes(plan)`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
     only that part of the result is computed, by the same operations in the same order. What the
     epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
@@ -65,7 +66,7 @@ def emit_contract(
     """
     if plan.m == 0 or plan.n == 0:
         return
-    assert scratch is not None or plan.scratch_bytes == 0, "this plan needs scratch memory"
+    assert scratch is not None or scratch_bytes(plan) == 0, "this plan needs scratch memory"
     left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
     lift = lift if region is None and can_lift(plan) else unlifted
     nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, meets, result_at, lift)

@@ -18,8 +18,6 @@ from symgrad.codegen.contract.asking import (
     Met,
     asked_further,
     emit_asking,
-    emit_asking_for_met,
-    emit_asking_for_results,
     emit_prefetching,
 )
 from symgrad.codegen.contract.border import TermSpan, emit_inside, emit_next
@@ -33,7 +31,7 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, places_in_tile
-from symgrad.codegen.contract.walking import Walk, further, row_of_left, walk_of
+from symgrad.codegen.contract.walking import Walk, ask, further, row_of_left, walk_of
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
 from symgrad.records import replace
@@ -312,11 +310,7 @@ def _emit_loop(
     if operands.packed is not None:
         packed = builder.mul(step, index(kernel.vectors * kernel.lanes))
         places = places._replace(packed=kernel.right.address(builder, operands.packed, packed))
-    emit_asking(builder, kernel, operands.asked, operands.steps[1], (step, steps))
-    if operands.results is not None:
-        emit_asking_for_results(builder, kernel, operands.results, step)
-    if operands.met is not None:
-        emit_asking_for_met(builder, kernel, operands.met, step)
+    ask(builder, kernel, operands, (step, steps))
     for number in range(steps):
         if number and chains == 1:
             _emit_fence(builder)

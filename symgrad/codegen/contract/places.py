@@ -11,6 +11,7 @@ from symgrad.codegen.contract.elements import index, scalar_type
 from symgrad.codegen.contract.lifted import PlanSizes
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.scratch import packed_right_offset, partial_offset
 
 _NO = ir.Constant(ir.IntType(1), 0)
 # Where a block of panels, of tiles or of steps of k starts, and where it stops.
@@ -41,9 +42,9 @@ class TilePlaces:
         if scratch is not None:
             self._packed_left = scratch
             bytes_ = ir.IntType(8)
-            offset = index(plan.packed_right_offset)
+            offset = index(packed_right_offset(plan))
             self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)
-            offset = index(plan.partial_offset)
+            offset = index(partial_offset(plan))
             self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
         if plan.k_blocks == 1:
             with builder.goto_entry_block():

@@ -356,42 +356,6 @@ class ContractPlan:
         panel = self.packed_steps * self.packed_rows
         return panel if self.packed_terms >= self.block_k else panel + self.lanes
 
-    @property
-    def packed_right_offset(self) -> int:
-        return _aligned(self._packed_left_bytes)
-
-    @property
-    def partial_offset(self) -> int:
-        return self.packed_right_offset + _aligned(self._packed_right_bytes)
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Scratch memory the kernel needs, to be aligned to 64 bytes."""
-        return self.partial_offset + _aligned(self._partial_bytes)
-
-    @property
-    def _packed_left_bytes(self) -> int:
-        if self.pack_left == "none":
-            return 0
-        tiles = self.block_tiles
-        if self.pack_left == "windows":
-            tiles = min(-(-tiles // self.runs) + 1, self.tiles_of_run)
-        elements = tiles * self.packed_tile_elements
-        return (elements + self.lanes) * self.compute.itemsize
-
-    @property
-    def _packed_right_bytes(self) -> int:
-        if self.pack_right == "none":
-            return 0
-        return self.kept_panels * self.packed_steps * self.tile_columns * self.compute.itemsize
-
-    @property
-    def _partial_bytes(self) -> int:
-        """Bytes of the tiles that wait for their next block of k."""
-        if self.k_blocks == 1:
-            return 0
-        return self.band_tiles * self.block_panels * self.tile_elements * self.compute.itemsize
-
     def __str__(self) -> str:
         across = min(self.block_panels * self.tile_columns, self.columns)
         high = min(self.block_tiles * self.tile_rows, self.rows)
@@ -407,7 +371,3 @@ class ContractPlan:
 
 def _scaled(stride: int, scale: tuple[int, int]) -> int:
     return stride * scale[0] // scale[1]
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -12,6 +12,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from symgrad.codegen.contract.asking_planning import with_asking
+from symgrad.codegen.contract.block_planning import (
+    choose_blocks,
+    has_digits,
+    with_short_blocks,
+)
 from symgrad.codegen.contract.border import share_outside, with_borders
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_planning import (
@@ -19,26 +24,21 @@ from symgrad.codegen.contract.pair_planning import (
     multiplying_cycles,
     plan_pairs,
 )
-from symgrad.codegen.contract.panel_packing import is_far, is_jumped, pack_panels
+from symgrad.codegen.contract.panel_packing import is_far, pack_panels
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.term_blocks import choose_block_k
 from symgrad.codegen.contract.window_planning import (
     in_place,
     in_place_cycles,
-    window_tiles,
     with_windows,
 )
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
-    FEW_READS,
     FEW_STREAMS,
     MANY_PANELS,
     NEARLY_CHEAPEST,
-    PACKED_PIXELS,
-    PACKED_TERMS,
     SHORT_OPERAND,
-    SPARE_OF_BLOCK,
     dotting_cycles,
     epilogue_cycles,
     packing_cycles,
@@ -101,7 +101,7 @@ def plan_contract(
     if m == 0 or n == 0:
         return start
     cycles, cheapest = _cheapest(_ways(start, _canonical(result, m, n), target, borders))
-    chosen = _choose_blocks(cheapest, target.memory)
+    chosen = choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
     return with_asking(chosen, target.memory)
@@ -143,10 +143,10 @@ def _ways(
     if not plan.borders:
         least = min((cycles for cycles, _ in ways), default=math.inf)
         ways += _plan_tiles(turned, result.row_stride, target, least)
-    if plan.k > 0 and min(plan.m, plan.n) <= SHORT_OPERAND and not _has_digits(plan):
+    if plan.k > 0 and min(plan.m, plan.n) <= SHORT_OPERAND and not has_digits(plan):
         ways.append(_plan_dots(plan, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
-    if can_multiply_pairs(plan, target) and not _has_digits(plan):
+    if can_multiply_pairs(plan, target) and not has_digits(plan):
         for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):
             shape = plan_pairs(way, target)
             cycles = multiplying_cycles(shape) + _surrounding_cycles(shape, stride)
@@ -195,11 +195,6 @@ def _canonical(operand: Operand, rows: int, columns: int) -> Operand:
     return replace(operand, row_stride=row, column_stride=column)
 
 
-def _has_digits(plan: ContractPlan) -> bool:
-    sides = (plan.lhs, plan.rhs)
-    return any(side.row_digits or side.column_digits for side in sides)
-
-
 def _computing_dtype(dtype: DType) -> DType:
     """Return what registers hold: small integers wrap around when they are cut in the end."""
     if dtype.is_half:
@@ -237,7 +232,7 @@ def _plan_tiles(
             tile_columns=across * plan.lanes,
             block_k=choose_block_k(plan, memory, across * plan.lanes),
         )
-        packed = _with_short_blocks(pack_panels(shape, memory), memory)
+        packed = with_short_blocks(pack_panels(shape, memory), memory)
         cycles *= share_outside(with_borders(packed, borders).borders)
         cycles += _surrounding_cycles(packed, stride)
         if _meets_pages(packed, memory):
@@ -285,7 +280,7 @@ def _whole_lines(plan: ContractPlan, highest: int, memory: MemoryHierarchy) -> i
     would read another line in each step of k, and is padded to two where it is packed.
     """
     is_line = plan.lanes * plan.dtype.itemsize == memory.line_bytes
-    are_beside = is_line and plan.left.row_stride == 1 and not _has_digits(plan)
+    are_beside = is_line and plan.left.row_stride == 1 and not has_digits(plan)
     if not are_beside or highest < plan.lanes or plan.rows <= highest:
         return highest
     return highest // plan.lanes * plan.lanes
@@ -328,79 +323,6 @@ def _choose_width(columns: int, lanes: int) -> int:
     """Return the width that needs the fewest calls of the epilogue, leftover columns included."""
     widths = [1 << i for i in range(lanes.bit_length())]
     return min(reversed(widths), key=lambda width: columns // width + columns % width)
-
-
-def _with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
-    """Return `plan` with blocks of k as short as the pages that a walk along the right may touch.
-
-    Where its steps of k lie far apart and it is not packed, a panel would touch as many pages as
-    there are terms, and the next panel all of them again. So panels beside each other are read for
-    a few terms at a time: lines that follow one another, on pages that are still at hand.
-    """
-    if plan.pack_right != "none" or plan.panels < FEW_READS or not is_jumped(plan, memory):
-        return plan
-    if plan.right.row_digits or plan.left.column_digits:
-        return plan
-    terms = max(plan.lanes, memory.near_pages // 2)
-    return replace(plan, block_k=min(plan.block_k, terms))
-
-
-def _choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
-    """Return `plan` with about as many tiles and panels in a block as their caches hold."""
-    line = plan.packed_steps * plan.compute.itemsize
-    band, tiles = plan.row_tiles, max(1, memory.l2_bytes // (line * plan.tile_rows))
-    if plan.pack_left == "windows":
-        tiles = window_tiles(plan, memory)
-    elif plan.has_pixels_in_place:
-        tiles = band
-    elif plan.k_blocks > 1:
-        band = _even_blocks(band, memory.band_rows / plan.tile_rows)
-    return replace(
-        plan,
-        band_tiles=band,
-        block_tiles=min(band, tiles) if plan.has_pieces else _even_blocks(band, tiles),
-        block_panels=_even_blocks(plan.panels, memory.shared_bytes / (line * plan.tile_columns)),
-        packed_terms=_choose_packed_terms(plan, memory),
-        packs_late=_is_packed_late(plan, memory),
-    )
-
-
-def _is_packed_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether a panel of the right is packed when it is read, and all of them in one place.
-
-    So it is where the second-level cache has the right: then it also has room for the left, and
-    what is read of the one while the other is multiplied is not waited for.
-    """
-    is_packed = plan.method == "tile" and plan.pack_right != "none"
-    is_near = plan.k * plan.columns * plan.dtype.itemsize <= memory.l2_bytes
-    return is_packed and is_near and not (_has_digits(plan) or plan.borders)
-
-
-def _even_blocks(count: int, most: float) -> int:
-    """Return the size of blocks of which none is small: for each, the other operand is packed.
-
-    >>> from symgrad.codegen.contract.planning import _even_blocks
-    >>> _even_blocks(43, 42.7), _even_blocks(64, 42.7)
-    (43, 32)
-    """
-    blocks = math.ceil(count / most - SPARE_OF_BLOCK)
-    return -(-count // max(1, blocks))
-
-
-def _choose_packed_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
-    """Return how many steps of k of all tiles of a block are packed before the next ones.
-
-    Where each step is further on than is fetched ahead, panels beside each other are parts of the
-    same lines, which share few sets: packed one after the other they would bring each near again.
-    """
-    if plan.pack_left == "windows":
-        return PACKED_PIXELS
-    is_copied = plan.method == "tile" and plan.pack_left == "copy" and not plan.has_pieces
-    apart = abs(plan.left.column_stride) * plan.dtype.itemsize
-    is_jumped_over = plan.k >= memory.near_pages and apart >= memory.followed_bytes
-    if not is_copied or not is_jumped_over:
-        return plan.block_k
-    return min(plan.block_k, PACKED_TERMS)
 
 
 def _meets_pages(plan: ContractPlan, memory: MemoryHierarchy) -> bool:

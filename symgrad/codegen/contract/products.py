@@ -9,6 +9,7 @@ from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.asking_planning import with_next_steps
 from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.plan import GoesOn
+from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.index_arithmetic import even_run, step_within
@@ -225,5 +226,5 @@ def blocking_of(plan: ContractPlan) -> Blocking:
         block=(*((high, across) if along_n else (across, high)), min(plan.block_k, plan.k)),
         pack=tuple(name for name, how in ways.items() if how != "none"),
         along=plan.vector_axis,
-        scratch=plan.scratch_bytes,
+        scratch=scratch_bytes(plan),
     )

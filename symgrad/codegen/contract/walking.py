@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asking import AskedResults, Met
+from symgrad.codegen.contract.asking import (
+    AskedResults,
+    Met,
+    emit_asking,
+    emit_asking_for_met,
+    emit_asking_for_results,
+)
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 
@@ -101,3 +107,14 @@ def row_of_left(
     if within:
         begin = kernel.left.address(builder, begin, operands.rows[within - 1])
     return kernel.left.address(builder, begin, operands.steps[number])
+
+
+def ask(
+    builder: ir.IRBuilder, kernel: Microkernel, operands: Walk, steps: tuple[ir.Value, int]
+) -> None:
+    """Ask for what is multiplied or stored later, in a step of k and so many that follow it."""
+    emit_asking(builder, kernel, operands.asked, operands.steps[1], steps)
+    if operands.results is not None:
+        emit_asking_for_results(builder, kernel, operands.results, steps[0])
+    if operands.met is not None:
+        emit_asking_for_met(builder, kernel, operands.met, steps[0])

@@ -12,6 +12,7 @@ import symgrad as sg
 from symgrad.codegen import ir
 from symgrad.codegen import target as description
 from symgrad.codegen.contract import sharing
+from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.program.print import print_program
@@ -99,7 +100,7 @@ def multiplied(unit: Target, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     (m, k), n = lhs.shape, rhs.shape[1]
     library, (kernel,) = contractions.compile_cases([Case(m, n, k, BFLOAT16)], "")
     result = np.zeros((m, n), np.float32)
-    scratch = aligned(kernel.plan.scratch_bytes)  # of bits that are nan
+    scratch = aligned(scratch_bytes(kernel.plan))  # of bits that are nan
     library.run("kernel_0", *map(address, (lhs, rhs, result, result, scratch)))
     return result
 

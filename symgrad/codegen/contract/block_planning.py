@@ -1,0 +1,91 @@
+"""Cache blocking of a GEMM: how many tiles, panels and terms make a block, by what caches hold."""
+
+from __future__ import annotations
+
+import math
+
+from symgrad.codegen.contract.panel_packing import is_jumped
+from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.window_planning import window_tiles
+from symgrad.codegen.target import MemoryHierarchy
+from symgrad.cost_model import FEW_READS, PACKED_PIXELS, PACKED_TERMS, SPARE_OF_BLOCK
+from symgrad.records import replace
+
+
+def choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+    """Return `plan` with about as many tiles and panels in a block as their caches hold."""
+    line = plan.packed_steps * plan.compute.itemsize
+    band, tiles = plan.row_tiles, max(1, memory.l2_bytes // (line * plan.tile_rows))
+    if plan.pack_left == "windows":
+        tiles = window_tiles(plan, memory)
+    elif plan.has_pixels_in_place:
+        tiles = band
+    elif plan.k_blocks > 1:
+        band = _even_blocks(band, memory.band_rows / plan.tile_rows)
+    return replace(
+        plan,
+        band_tiles=band,
+        block_tiles=min(band, tiles) if plan.has_pieces else _even_blocks(band, tiles),
+        block_panels=_even_blocks(plan.panels, memory.shared_bytes / (line * plan.tile_columns)),
+        packed_terms=_choose_packed_terms(plan, memory),
+        packs_late=_is_packed_late(plan, memory),
+    )
+
+
+def with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+    """Return `plan` with blocks of k as short as the pages that a walk along the right may touch.
+
+    Where its steps of k lie far apart and it is not packed, a panel would touch as many pages as
+    there are terms, and the next panel all of them again. So panels beside each other are read for
+    a few terms at a time: lines that follow one another, on pages that are still at hand.
+    """
+    if plan.pack_right != "none" or plan.panels < FEW_READS or not is_jumped(plan, memory):
+        return plan
+    if plan.right.row_digits or plan.left.column_digits:
+        return plan
+    terms = max(plan.lanes, memory.near_pages // 2)
+    return replace(plan, block_k=min(plan.block_k, terms))
+
+
+def has_digits(plan: ContractPlan) -> bool:
+    """Return whether rows or columns of an operand are counted in digits."""
+    sides = (plan.lhs, plan.rhs)
+    return any(side.row_digits or side.column_digits for side in sides)
+
+
+def _is_packed_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a panel of the right is packed when it is read, and all of them in one place.
+
+    So it is where the second-level cache has the right: then it also has room for the left, and
+    what is read of the one while the other is multiplied is not waited for.
+    """
+    is_packed = plan.method == "tile" and plan.pack_right != "none"
+    is_near = plan.k * plan.columns * plan.dtype.itemsize <= memory.l2_bytes
+    return is_packed and is_near and not (has_digits(plan) or plan.borders)
+
+
+def _even_blocks(count: int, most: float) -> int:
+    """Return the size of blocks of which none is small: for each, the other operand is packed.
+
+    >>> from symgrad.codegen.contract.block_planning import _even_blocks
+    >>> _even_blocks(43, 42.7), _even_blocks(64, 42.7)
+    (43, 32)
+    """
+    blocks = math.ceil(count / most - SPARE_OF_BLOCK)
+    return -(-count // max(1, blocks))
+
+
+def _choose_packed_terms(plan: ContractPlan, memory: MemoryHierarchy) -> int:
+    """Return how many steps of k of all tiles of a block are packed before the next ones.
+
+    Where each step is further on than is fetched ahead, panels beside each other are parts of the
+    same lines, which share few sets: packed one after the other they would bring each near again.
+    """
+    if plan.pack_left == "windows":
+        return PACKED_PIXELS
+    is_copied = plan.method == "tile" and plan.pack_left == "copy" and not plan.has_pieces
+    apart = abs(plan.left.column_stride) * plan.dtype.itemsize
+    is_jumped_over = plan.k >= memory.near_pages and apart >= memory.followed_bytes
+    if not is_copied or not is_jumped_over:
+        return plan.block_k
+    return min(plan.block_k, PACKED_TERMS)
