@@ -28,6 +28,7 @@ from benchmarks.timing import Contestant
 from symgrad.codegen import ir
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, scalar_type
+from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -172,7 +173,7 @@ def time_shape(
     plan = plan_contract(m, n, k, dtype, left, right, Operand(n, 1, 64), target)
     code = load(emit_repeated(plan, target), target)
     result = aligned((m, n), plan.accumulate)
-    scratch = aligned((plan.scratch_bytes,), dtypes.uint8)
+    scratch = aligned((scratch_bytes(plan),), dtypes.uint8)
     pointers = tuple(array.ctypes.data for array in (lhs, rhs, result, scratch))
     a, b = lhs if form[0] == "N" else lhs.T, rhs if form[1] == "N" else rhs.T
     code.repeat(*pointers, 1)
