@@ -22,7 +22,7 @@ from typing import Any
 
 from symgrad.codegen.native.jit import LoadedCode, load_object
 from symgrad.codegen.native.objects import final_object_of, precompile_final
-from symgrad.codegen.target import Target
+from symgrad.codegen.target import Target, target_named
 from symgrad.runtime.entry_code import (
     RESULT_BLOCKS,
     RESULT_HANDLER,
@@ -77,13 +77,12 @@ def build_entry(
     single: bool,
     slow_path: Callable[..., Any],
     on_failure: Callable[..., None],
-    target: Target,
     into_slow_path: Callable[..., Any] | None = None,
     owner: object = None,
     none_for_nothing: bool = True,
     as_list: bool = False,
 ) -> NativeEntry:
-    """Make the entry of the step at `step_address`.
+    """Make the entry of the step at `step_address`: for this machine, whatever the step is for.
 
     An argument fits if it is exactly an `ndarray`, C-contiguous and aligned, with the very shape
     and the very dtype object of its `ArraySpec`; an output of `into` also has to be writeable and
@@ -108,17 +107,19 @@ def build_entry(
     handlers = {"call": slow_path, "into": into_slow_path or slow_path}
 
     def make(symbol: str) -> Callable[..., Any]:
-        code = _entry_code(target, symbol)
+        code = _entry_code(symbol)
         return _builtin(name, symbol, code, record, (handlers[symbol], on_failure), owner)
 
     return NativeEntry(make("call"), partial(make, "into"))
 
 
 @cache
-def _entry_code(target: Target, symbol: str) -> LoadedCode:
+def _entry_code(symbol: str) -> LoadedCode:
     platform = verified_platform()
     module = str(emit_entry_module(platform.layout, symbol))
-    image = final_object_of(module, target, _OPT_LEVEL)
+    # Arrays of all steps are freed by it, so it must not be for a machine that a step is only made
+    # for, as one that is looked at or exported.
+    image = final_object_of(module, target_named("native"), _OPT_LEVEL)
     memory = result_memory()
     imports = {
         **dict(platform.imports),

@@ -186,7 +186,6 @@ class Executable:
             single=single,
             slow_path=slow_path,
             on_failure=self.raise_failure,
-            target=self.options.target,
             into_slow_path=into_slow_path,
             none_for_nothing=none_for_nothing,
             as_list=as_list,

@@ -102,7 +102,6 @@ class LoadedStep:
             single=self._output_nest.is_single,
             slow_path=self._slow_call,
             on_failure=self._raise_failure,
-            target=target_named("native"),
             into_slow_path=self._slow_into,
             owner=owner,
             none_for_nothing=self._output_nest.is_nothing,

@@ -92,7 +92,6 @@ def build_copy(
         single=single,
         slow_path=slow_path,
         on_failure=on_failure,
-        target=NATIVE,
         into_slow_path=into_slow_path,
         as_list=as_list,
         owner=(code, state),

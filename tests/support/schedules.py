@@ -8,7 +8,14 @@ from typing import Any
 from unittest import mock
 
 from symgrad import cost_model
-from symgrad.codegen.contract import border, planning, products, unrolling, window_planning
+from symgrad.codegen.contract import (
+    block_planning,
+    border,
+    planning,
+    products,
+    unrolling,
+    window_planning,
+)
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
@@ -144,7 +151,7 @@ def windows_packed() -> Iterator[None]:
     with (
         mock.patch.multiple(windows, **read, MOST_STRIDES=1 << 20),
         mock.patch.multiple(window_planning, **numbers),
-        mock.patch.multiple(planning, PACKED_PIXELS=3),
+        mock.patch.multiple(block_planning, PACKED_PIXELS=3),
         padding_left_out(),
     ):
         yield

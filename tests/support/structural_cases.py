@@ -11,6 +11,7 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.ops.gathering import gather, iota, set_rows
+from symgrad.graph.ops.numeric_checks import stop_if
 from symgrad.graph.ops.structure import broadcast_to
 from tests.support.case import BOOL, FLOATS, NUMBERS, Case, Real, Whole
 
@@ -188,6 +189,8 @@ _INDEXING = (
     Case("gather", "gather", lambda x, i, j: gather(x, [i, j], 1),
          lambda x, i, j: x[:, i, j], (Real((2, 3, 4)), Whole((5,), -3, 3), Whole((5,), 0, 4)),
          _EVERY, also=(((2, 3, 4), (0,), (0,)), ((2, 3, 4), (), ()), ((0, 3, 4), (2,), (2,)))),
+    Case("check_numerics", "check_numerics", lambda flags: stop_if(flags, ("a", "b", "c")),
+         np.zeros_like, (Whole((3,), 0, 1),), symbolic=False),
     Case("take", "gather", lambda x, i: sg.take(x, i, axis=1), lambda x, i: np.take(x, i, axis=1),
          (Real((2, 3, 4)), Whole((2, 2), -3, 3)), _EVERY),
     Case("take_flat", "gather", sg.take, np.take, (Real((2, 3)), Whole((4,), -6, 6)), _EVERY),

@@ -205,7 +205,7 @@ def _erfcx_reference(x: Array) -> Array:
     for k in range(1, 12):
         term = term * inverse * (0.5 - k)
         series = series + term
-    nearby = np.minimum(x, 20.0)
+    nearby = np.clip(x, -30.0, 20.0)  # below, the square of e is infinite
     coarse = np.round(nearby * 16) / 16
     square = np.exp(coarse * coarse) * np.exp((nearby - coarse) * (nearby + coarse))
     near = square * _each(nearby, _MATH_ERFC)

@@ -16,7 +16,6 @@ from symgrad.graph import dtypes
 from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
 from tests.support.copy_step import (
     F64,
-    NATIVE,
     Array,
     StepError,
     build_copy,
@@ -46,7 +45,6 @@ def test_functions_outlive_the_entry_and_own_what_they_need():
         single=True,
         slow_path=echo,
         on_failure=fail,
-        target=NATIVE,
         owner=owner,
     )
     call, into = entry.call, entry.into

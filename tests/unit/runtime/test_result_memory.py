@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import subprocess
 import sys
 import tracemalloc
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from numpy._core import multiarray
 
+import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.runtime.entry import ArraySpec
 from symgrad.runtime.entry_layout import verified_platform
@@ -142,6 +144,15 @@ thread.start(), thread.join()
 del step, x, sg
 sys.modules.pop("symgrad.runtime.entry"), sys.modules.pop("symgrad.runtime.result_memory")
 """
+
+
+def test_results_are_freed_after_a_step_was_made_for_another_machine():
+    x = sg.placeholder((40_000,))
+    result = sg.compile([x], x + 1)(np.zeros(40_000, np.float32))
+    other = "aarch64" if platform.machine() == "x86_64" else "x86-64"
+    assert "for" in sg.compile([x], x + 2, target=other).ir("loops")
+    del result
+    assert np.all(sg.compile([x], x + 3)(np.zeros(40_000, np.float32)) == 3)
 
 
 def test_results_may_be_the_last_that_a_process_frees():
