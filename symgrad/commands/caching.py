@@ -9,6 +9,7 @@ from tabulate import tabulate
 from symgrad.codegen.native.object_store import ObjectStore, object_store, precompiled_store
 from symgrad.codegen.native.packed_store import Precompiled
 from symgrad.codegen.target import target_named
+from symgrad.commands.loading import CommandError
 from symgrad.config import settings
 from symgrad.runtime.precompile import precompile
 
@@ -18,7 +19,10 @@ _OFF = "the cache is off: the setting cache says so, or this user has no folder 
 
 
 def cache_text(action: str) -> str:
-    """Do what `python -m symgrad cache` is asked for, and return what it says."""
+    """Do what `python -m symgrad cache` is asked for, and return what it says.
+
+    Raises `CommandError` where what was precompiled could not all be kept.
+    """
     store = object_store()
     if store is None:
         return _OFF
@@ -45,7 +49,14 @@ def _precompile() -> str:
     store = precompiled_store()
     if store is None:
         return _WITHOUT
-    return f"compiled {precompile()} functions of products into {store.folder}\n"
+    made = precompile()
+    if not made.is_whole:
+        raise CommandError(
+            str(store.folder),
+            f"of {made.compiled} functions of products that were compiled {made.kept} are kept: "
+            "the folder has no room, or cannot be written, or others may write in it",
+        )
+    return f"compiled {made.compiled} functions of products into {store.folder}\n"
 
 
 def _show(store: ObjectStore) -> str:

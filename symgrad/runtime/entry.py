@@ -134,11 +134,13 @@ def _entry_code(symbol: str) -> LoadedCode:
     return code
 
 
-def precompile_entry(target: Target) -> None:
-    """Compile what calls any step, for Pythons and NumPys whose objects are laid out as here."""
-    for symbol in SYMBOLS:
-        text = str(emit_entry_module(verified_platform().layout, symbol))
-        precompile_final(text, target, _OPT_LEVEL)
+def precompile_entry(target: Target) -> bool:
+    """Compile what calls any step, for Pythons and NumPys whose objects are laid out as here.
+
+    Returns whether all of it is in the folder of what is precompiled now.
+    """
+    texts = [str(emit_entry_module(verified_platform().layout, symbol)) for symbol in SYMBOLS]
+    return all([precompile_final(text, target, _OPT_LEVEL) for text in texts])
 
 
 class _PyMethodDef(ctypes.Structure):

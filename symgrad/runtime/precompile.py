@@ -90,23 +90,35 @@ def samples() -> Iterator[Sample]:
     return itertools.starmap(Sample, itertools.product(sizes, forms, follows))
 
 
+@dataclass(frozen=True, slots=True)
+class Precompilation:
+    """How many leaf functions were compiled, and of how many there is all that programs look for.
+
+    `is_whole`: nothing is missing, of those that were there before and of what calls steps either.
+    """
+
+    compiled: int = 0
+    kept: int = 0
+    is_whole: bool = True
+
+
 def precompile(
     some: Iterable[Sample] | None = None,
     target: Target | None = None,
     version: str | None = None,
-) -> int:
-    """Compile the leaf functions of some samples, of all if none are given; return how many.
+) -> Precompilation:
+    """Compile the leaf functions of some samples, of all if none are given, and keep them.
 
     Those that are there already are not compiled again. The `version` of what emits them is that of
     this compiler if it is not given.
     """
     store = object_store()
     if store is None or precompiled_store() is None:
-        return 0
+        return Precompilation()
     target = target or target_named("native")
     options = CompileOptions(target, _LEVEL, fast_math=False, cache=False)
     objects, known = ObjectsOfKernels(store, target, _LEVEL), KnownLeaves(target, _LEVEL, version)
-    made, seen = 0, dict[Leaf, ir.KnownFunction]()
+    made, lost, seen = dict[str, bool](), set[str](), dict[Leaf, ir.KnownFunction]()
     for sample in samples() if some is None else some:
         program = lower_graph(sample.graph(), options).program
         module = emit_linkable(program, target, find=seen.get)
@@ -114,11 +126,13 @@ def precompile(
         seen |= {leaf: known_as(leaf, digest) for leaf, (_, digest) in new.items()}
         # Others of a machine that has a level could not be told from those of another CPU.
         kept = {leaf: at for leaf, at in new.items() if target.shared_level == shared_level(leaf)}
-        made += objects.precompile(module, (symbol for symbol, _ in kept.values()))
-        for leaf, (_, digest) in kept.items():
-            known.keep(leaf, digest)
-    precompile_entry(target)
-    return made
+        made |= objects.precompile(module, (symbol for symbol, _ in kept.values()))
+        for leaf, (symbol, digest) in kept.items():
+            # A function whose object is not there is not to be found by its leaf.
+            if not (made.get(symbol, True) and known.keep(leaf, digest)):
+                lost.add(symbol)
+    is_called = precompile_entry(target)
+    return Precompilation(len(made), len(made.keys() - lost), is_called and not lost)
 
 
 def pack(
@@ -133,7 +147,8 @@ def pack(
             target = target_named(name)
             path = folder / pack_name(target)
             path.unlink(missing_ok=True)  # what is found there would not be compiled
-            precompile(some, target, sources_of_leaves())
+            if not precompile(some, target, sources_of_leaves()).is_whole:
+                raise OSError(f"{made} has no room for what is compiled for {name}")
             store = precompiled_store()
             assert store is not None, "the cache is on"
             write_pack(path, store.contents())

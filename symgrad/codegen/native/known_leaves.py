@@ -38,12 +38,16 @@ class KnownLeaves:
         name, takes, digest = json.loads(kept)
         return ir.KnownFunction(name, tuple(takes), digest)
 
-    def keep(self, leaf: Leaf, digest: str) -> None:
-        """Note that the function of a leaf, whose text has this digest, was precompiled."""
+    def keep(self, leaf: Leaf, digest: str) -> bool:
+        """Note that the function of a leaf, whose text has this digest, was precompiled.
+
+        Returns whether that is there now.
+        """
         self._version = self._version or leaf_version()
-        if self._version is not None and self._there.read(self._key(leaf)) is None:
-            known = json.dumps(known_as(leaf, digest)).encode()
-            self._there.write(self._key(leaf), known)
+        if self._version is None or self._there.read(self._key(leaf)) is not None:
+            return True
+        known = json.dumps(known_as(leaf, digest)).encode()
+        return self._there.write(self._key(leaf), known)
 
     def _key(self, leaf: Leaf) -> EntryKey:
         return EntryKey("declared", self._made_for, digest_of(str(self._version), _stated(leaf)))

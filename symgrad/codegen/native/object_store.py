@@ -99,12 +99,15 @@ class ObjectStore:
         is_whole = found.startswith(head + _checksum(stated, payload) + b"\n")
         return payload if is_whole else None
 
-    def write(self, key: EntryKey, payload: bytes) -> None:
-        """Keep `payload` for `key`, in place of what is there."""
+    def write(self, key: EntryKey, payload: bytes) -> bool:
+        """Keep `payload` for `key`, in place of what is there; return whether it was kept.
+
+        It is not where the folder cannot be written, has no room, or is not this user's alone.
+        """
         stated = key.stated()
         content = b"\n".join((_MAGIC, stated, _checksum(stated, payload), payload))
         if len(content) > self.limit * _MAX_SHARE or not self._is_ready():
-            return
+            return False
         unfinished = None
         try:
             file, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)
@@ -114,8 +117,9 @@ class ObjectStore:
         except OSError:
             if unfinished is not None:
                 _remove(Path(unfinished))
-            return
+            return False
         self._keep_to_limit(len(content))
+        return True
 
     def entries(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Yield the files of the folder that are entries, or were to become some."""

@@ -118,12 +118,16 @@ def final_object_of(module_text: str, target: Target, opt_level: int) -> bytes:
     return found
 
 
-def precompile_final(module_text: str, target: Target, opt_level: int) -> None:
-    """Compile what `final_object_of` would, into the folder of what is precompiled."""
+def precompile_final(module_text: str, target: Target, opt_level: int) -> bool:
+    """Compile what `final_object_of` would, into the folder of what is precompiled.
+
+    Returns whether it is there now.
+    """
     target = target.shared_level or target
     there, key = Precompiled(target), _final_key(module_text, target, opt_level)
-    if there.read(key) is None:
-        there.write(key, compile_leaves(module_text, target, opt_level))
+    if there.read(key) is not None:
+        return True
+    return there.write(key, compile_leaves(module_text, target, opt_level))
 
 
 def _final_key(module_text: str, target: Target, opt_level: int) -> EntryKey:
@@ -218,19 +222,18 @@ class ObjectsOfKernels:
         found = {symbol: self._precompiled.read(self._leaf_key(symbol)) for symbol in leaves}
         return {symbol: image for symbol, image in found.items() if image is not None}
 
-    def precompile(self, module: LinkableModule, leaves: Iterable[str]) -> int:
+    def precompile(self, module: LinkableModule, leaves: Iterable[str]) -> dict[str, bool]:
         """Compile each of some leaf functions of a module, by their names by content.
 
-        Returns how many were not there.
+        Returns those that were not there, and whether they are now.
         """
-        made = 0
+        made = {}
         for symbol in leaves:
             key = self._leaf_key(symbol)
             if self._precompiled.read(key) is None:
                 text = module.text_of_leaves([symbol])
                 image = compile_leaves(text, self._target, self._opt_level)
-                self._precompiled.write(key, image)
-                made += 1
+                made[symbol] = self._precompiled.write(key, image)
         return made
 
     def _leaf_key(self, symbol: str) -> EntryKey:

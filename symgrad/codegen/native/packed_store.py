@@ -120,11 +120,11 @@ class Precompiled:
         found = None if self._store is None or self.is_empty else self._store.read(key)
         return self._pack.read(key) if found is None and self._pack else found
 
-    def write(self, key: EntryKey, payload: bytes) -> None:
-        """Keep `payload` for `key` in the folder, unless there is to be none."""
-        if self._store is not None:
-            self._store.write(key, payload)
-            self.is_empty = False
+    def write(self, key: EntryKey, payload: bytes) -> bool:
+        """Keep `payload` for `key` in the folder, if there is to be one; return whether it was."""
+        is_kept = self._store is not None and self._store.write(key, payload)
+        self.is_empty = self.is_empty and not is_kept
+        return is_kept
 
 
 @lru_cache(maxsize=8)

@@ -76,7 +76,7 @@ def test_a_file_or_folder_of_another_user_is_not_used(store, monkeypatch):
 def test_a_folder_that_others_may_write_in_is_not_written_to(store):
     store.folder.mkdir(mode=0o700)
     store.folder.chmod(0o770)
-    store.write(KEY, b"code")
+    assert not store.write(KEY, b"code")
     assert not list(store.folder.iterdir())
 
 
@@ -209,15 +209,15 @@ def test_a_folder_that_cannot_be_made_has_nothing_in_it(tmp_path):
 
 
 def test_a_disk_that_is_full_or_read_only_keeps_nothing(store, monkeypatch):
-    store.write(OTHER, b"code")
+    assert store.write(OTHER, b"code")
 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    store.write(KEY, b"code")
+    assert not store.write(KEY, b"code")
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    store.write(KEY, b"code")
+    assert not store.write(KEY, b"code")
     assert [path for path, _ in store.entries()] == [file_of(store, OTHER)]
 
 

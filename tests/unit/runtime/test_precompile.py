@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +20,12 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract import leaf_functions
 from symgrad.codegen.native import known_leaves, objects
 from symgrad.codegen.native.known_leaves import KnownLeaves
-from symgrad.codegen.native.object_store import (
-    ObjectStore,
-)
+from symgrad.codegen.native.object_store import EntryKey, ObjectStore
 from symgrad.codegen.target import target_named
 from symgrad.commands import caching
 from symgrad.compiler import emit_linkable
 from symgrad.config import override
-from symgrad.runtime.precompile import precompile, samples
+from symgrad.runtime.precompile import Precompilation, precompile, samples
 from tests.support.precompiled import SAMPLE, clear, compiled, forget, layer, store, wide_samples
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +37,7 @@ def test_a_layer_of_another_width_finds_what_was_precompiled(store, compiled):
     assert len(compiled) == 1
     forget()
     clear()
-    assert precompile(wide_samples()) > 0
+    assert precompile(wide_samples()).compiled > 0
     compiled.clear()
     assert np.array_equal(layer(), alone)
     assert compiled == []
@@ -110,14 +112,19 @@ def test_a_known_tile_whose_object_is_gone_is_made_anew(emitted, store, compiled
 
 def test_what_is_there_is_not_compiled_again(store, compiled):
     first = precompile([SAMPLE])
-    assert first == len(compiled) > 0
-    assert precompile([SAMPLE]) == 0
-    assert len(compiled) == first
+    assert first == Precompilation(len(compiled), len(compiled), is_whole=True)
+    assert precompile([SAMPLE]) == Precompilation(0, 0, is_whole=True)
+    assert len(compiled) == first.compiled > 0
 
 
 def test_precompiled_code_is_that_of_the_program(store, monkeypatch):
     made: list[bytes] = []
-    monkeypatch.setattr(ObjectStore, "write", lambda self, key, image: made.append(image))
+
+    def note(_store: ObjectStore, _key: EntryKey, image: bytes) -> bool:
+        made.append(image)
+        return True
+
+    monkeypatch.setattr(ObjectStore, "write", note)
     precompile([SAMPLE])
     again = made.copy()
     made.clear()
@@ -184,10 +191,53 @@ def test_the_command_precompiles_and_clears(store, capsys, monkeypatch):
     assert "nothing is precompiled" in capsys.readouterr().out
 
 
+def _refuse_writes(monkeypatch: pytest.MonkeyPatch, which: Callable[[EntryKey], bool]) -> None:
+    """Have writes of some entries fail, as on a disk without room."""
+    write = ObjectStore.write
+
+    def refuse(self: ObjectStore, key: EntryKey, payload: bytes) -> bool:
+        return not which(key) and write(self, key, payload)
+
+    monkeypatch.setattr(ObjectStore, "write", refuse)
+
+
+def test_the_command_says_how_much_could_not_be_kept(store, capsys, monkeypatch):
+    monkeypatch.setattr(caching, "precompile", lambda: precompile([SAMPLE]))
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "mkstemp", _no_room)
+        assert main(["cache", "precompile"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.search(r"of [1-9]\d* functions .* 0 are kept: the folder has no room", said.err)
+    assert list(store.entries()) == []
+    assert main(["cache", "precompile"]) == 0
+    assert f"functions of products into {store.folder}" in capsys.readouterr().out
+
+
+def _no_room(**_: object) -> tuple[int, str]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("kind", ["precompiled", "declared", "final"])
+def test_what_was_made_is_not_whole_if_entries_of_a_kind_could_not_be_kept(
+    store, monkeypatch, kind
+):
+    with monkeypatch.context() as full:
+        _refuse_writes(full, lambda key: key.kind == kind)
+        made = precompile([SAMPLE])
+    assert not made.is_whole
+    assert made.kept == (made.compiled if kind == "final" else 0)
+    declared = list(store.folder.glob("*.declared"))
+    assert bool(declared) == (kind == "final")  # none whose function is not there
+    assert precompile([SAMPLE]).is_whole
+
+
 _PROCESS = """
 from symgrad.runtime.precompile import Sample, precompile
 follows = ("nothing", "activation", "update")
-print(precompile(Sample((32, 64, n), (False, False), f) for n in (32, 48, 64, 80) for f in follows))
+sizes = (32, 48, 64, 80)
+made = precompile(Sample((32, 64, n), (False, False), f) for n in sizes for f in follows)
+print(made.compiled, made.kept, made.is_whole)
 """
 
 
@@ -209,4 +259,4 @@ def test_processes_that_precompile_at_once_and_a_killed_one_leave_all_whole(stor
         process.communicate()
         assert process.returncode == 0
     last = begin()
-    assert last.communicate()[0].strip() == b"0"
+    assert last.communicate()[0].split() == [b"0", b"0", b"True"]
