@@ -152,7 +152,7 @@ def _bars(row: Sequence[Any], least: dict[str, float], fastest: float) -> list[B
         return [Bar(f"{label}: times faster than JAX", others / own, 2.0, at_least=True)]
     if (n, count) == COORDINATES:
         return [Bar(f"{label}: ns each", own * 1e9 / count, _MOST_NANOSECONDS[kind])]
-    if kind == "value" and count > 1 and not name.endswith("by LAPACK"):  # which the others are
+    if count > 1 and not name.endswith("by LAPACK"):  # which the others are
         return [Bar(f"{label}: times faster than any other", fastest / own, 5.0, at_least=True)]
     if kind == "value" and n >= 256 and name in ("cholesky", "det", "triangular_solve"):
         return [Bar(f"{label}: times the best other", own / fastest, 1.2)]

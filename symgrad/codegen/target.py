@@ -159,6 +159,11 @@ class Target:
         return self.architecture == "x86_64" and self.vector_bytes == 64
 
     @property
+    def guesses_roots(self) -> bool:
+        """Whether 14 bits of reciprocal square roots are one instruction: AVX-512's."""
+        return self.scales_floats
+
+    @property
     def is_linux(self) -> bool:
         """Whether the C library is one of Linux, with its numbers; else that of macOS."""
         return "linux" in self.triple

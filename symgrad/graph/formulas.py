@@ -141,6 +141,9 @@ class FloatExpr:
     def sqrt(self) -> FloatExpr:
         return self.call("sqrt")
 
+    def rsqrt(self) -> FloatExpr:
+        return self.call("rsqrt")
+
     def floor(self) -> FloatExpr:
         return self.call("floor")
 

@@ -49,6 +49,7 @@ _ROWS = (
     ScalarOp("min", 2, "number", "same", 1, "the lesser; nan if either is nan"),
     ScalarOp("max", 2, "number", "same", 1, "the greater; nan if either is nan"),
     ScalarOp("sqrt", 1, "float", "same", 1, "square root, correctly rounded"),
+    ScalarOp("rsqrt", 1, "float", "same", 2, "1 / sqrt(a), not correctly rounded"),
     ScalarOp("floor", 1, "float", "same", 1, "greatest integer not above a"),
     ScalarOp("ceil", 1, "float", "same", 1, "least integer not below a"),
     ScalarOp("round", 1, "float", "same", 1, "nearest integer, ties to even"),

@@ -16,6 +16,7 @@ from symgrad.codegen.llvm.math import integers, rounding
 from symgrad.codegen.llvm.math.conversions import Conversions, register_type
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
+from symgrad.codegen.llvm.math.reciprocal_roots import emit_rsqrt
 from symgrad.codegen.llvm.math.values import Real, Word
 from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import splat, vector_type
@@ -206,6 +207,7 @@ _ROWS: dict[str, Row] = {
     "min": _extremum("min"),
     "max": _extremum("max"),
     "sqrt": _float_row(Floats.sqrt),
+    "rsqrt": _float_row(emit_rsqrt),
     "floor": _float_row(rounding.emit_floor),
     "ceil": _float_row(rounding.emit_ceil),
     "round": _float_row(rounding.emit_round),

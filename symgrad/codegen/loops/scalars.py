@@ -155,6 +155,7 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "min": _first_if(np.less),
     "max": _first_if(np.greater),
     "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

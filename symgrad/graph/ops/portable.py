@@ -62,7 +62,8 @@ class ArrayScalars:
         "round": np.rint, "lt": np.less, "ge": np.greater_equal, "gt": np.greater,
         "eq": np.equal, "and": np.bitwise_and, "or": np.bitwise_or, "not": np.bitwise_not,
         "shr": np.right_shift,
-        "sqrt": np.sqrt, "fma": lambda a, b, c: a * b + c, "fnma": lambda a, b, c: c - a * b,
+        "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a),
+        "fma": lambda a, b, c: a * b + c, "fnma": lambda a, b, c: c - a * b,
     }  # fmt: skip
 
     def call(self, name: str, *args: Any) -> Any:

@@ -192,13 +192,14 @@ def _begin(is_active: Sequence[Condition], diagonal: Row, beside: Row) -> FloatE
         most = is_here.choose(most.greatest(size).greatest(abs(element)), most)
     above, bottom, square = abs(above), abs(bottom), between * between
     outer, inner = above + bottom, above - bottom
-    roots = square.plus(outer, outer).sqrt() + square.plus(inner, inner).sqrt()
+    outer, inner = square.plus(outer, outer), square.plus(inner, inner)
+    roots = outer * outer.rsqrt() + inner * inner.rsqrt()
     shift = above * bottom * 2.0 / roots
     # Neither are there digits of a shift that is less than the rounding of the first square.
     root = math.sqrt(np.finfo(top.dtype.numpy).eps)
     is_shifted = (least > most * root) & (shift > abs(top) * root)
     sign = (top < 0.0).choose(top.like(-1.0), 1.0)
-    return is_shifted.choose((abs(top) - shift) * (sign + shift / top), top)
+    return is_shifted.choose((abs(top) - shift) * sign.plus(shift, 1.0 / top), top)
 
 
 def _stepped(state: Row, *, least: int) -> list[FloatExpr]:

@@ -171,9 +171,8 @@ def rotation(x: FloatExpr, y: FloatExpr, is_here: Condition) -> tuple[FloatExpr,
     """Return cosine and sine that turn (x, y) to (length, 0); none where there is nothing to do."""
     square = (y * y).plus(x, x)
     is_any = is_here & (square > LEAST_SQUARE[x.short])
-    # One rotation waits for the other, so root and quotient are begun at once.
-    length = square.sqrt()
-    scale = length * (1.0 / square)
+    scale = square.rsqrt()  # one rotation waits for the other, and this is sooner there than a root
+    length = square * scale
     return is_any.choose(x * scale, 1.0), is_any.choose(y * scale, 0.0), is_any.choose(length, 0.0)
 
 

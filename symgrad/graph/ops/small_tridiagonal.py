@@ -190,11 +190,10 @@ def _qr_step_infer(state: TensorType, *, least: int) -> TensorType:
 
 def _begin(top: FloatExpr, above: FloatExpr, between: FloatExpr, bottom: FloatExpr) -> FloatExpr:
     """Return the first element of a block less Wilkinson's shift, which is of its last two rows."""
-    one = top.like(1.0)
-    is_any = abs(between) > 0.0
-    half = (above - bottom) / (is_any.choose(between, one) * 2.0)
-    root = one.plus(half, half).sqrt()
-    return top - bottom + between / (half + (half < 0.0).choose(-root, root))
+    half, square = (above - bottom) * 0.5, between * between
+    sum_of_squares = square.plus(half, half)
+    root = sum_of_squares * sum_of_squares.rsqrt()
+    return top - bottom + square / (half + (half < 0.0).choose(-root, root))
 
 
 def _stepped(state: Row, *, least: int) -> list[FloatExpr]:

@@ -133,6 +133,7 @@ def test_every_scalar_operation_has_a_meaning():
         ("acosh", "f64", (2,), math.acosh(2)),
         ("atanh", "f64", (0.5,), math.atanh(0.5)),
         ("cbrt", "f64", (-27,), -3),
+        ("rsqrt", "f64", (4,), 0.5),
         ("hypot", "f32", (3e38, 1e38), float(F32(math.hypot(F32(3e38), F32(1e38))))),
         ("hypot", "f64", (math.inf, math.nan), math.inf),
         ("pow", "f32", (2, 0.5), float(F32(math.sqrt(2)))),

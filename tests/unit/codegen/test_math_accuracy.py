@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[3]
 NAMES = tuple(dict.fromkeys(name for name, _ in ULP_BOUNDS))
 EXACT: dict[str, Callable[..., mpf]] = {
     "sqrt": mp.sqrt,
+    "rsqrt": lambda x: 1 / mp.sqrt(x),
     "exp": mp.exp,
     "expm1": mp.expm1,
     "log": mp.log,
@@ -89,7 +90,7 @@ def unary_regions(name: str, points: Points) -> list[Array]:
     low_normal = -87.33 if points.dtype == float32 else -708.39
     half_ln2 = math.log(2) / 2
     tiny = points.exponents(least, -10)
-    if name == "sqrt":
+    if name in ("sqrt", "rsqrt"):
         return [np.abs(tiny), points.uniform(1, 4)]
     if name in REGIONS:
         return REGIONS[name](points)
@@ -144,6 +145,7 @@ def arguments(name: str, dtype: DType, count: int, *, seed: int = 0) -> list[Arr
 # Where the real function has a value: elsewhere it is nan.
 _DOMAINS = {
     "log": (0.0, math.inf), "sqrt": (0.0, math.inf), "log1p": (-1.0, math.inf),
+    "rsqrt": (0.0, math.inf),
     "log2": (0.0, math.inf), "log10": (0.0, math.inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0),
     "acosh": (1.0, math.inf), "atanh": (-1.0, 1.0), "erfinv": (-1.0, 1.0),
 }  # fmt: skip

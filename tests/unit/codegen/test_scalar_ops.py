@@ -308,7 +308,7 @@ ROUNDED: dict[str, Callable[..., Array]] = {
     "pow": np.power, "exp2": np.exp2, "log2": np.log2, "log10": np.log10, "tan": np.tan,
     "sinpi": sinpi, "cospi": cospi, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "cbrt": np.cbrt, "hypot": np.hypot,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "hypot": np.hypot, "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 
 

@@ -50,6 +50,8 @@ Emit = Callable[..., Real]
 ULP_BOUNDS: dict[tuple[str, str], float] = {
     ("sqrt", "f32"): 0.5,
     ("sqrt", "f64"): 0.5,
+    ("rsqrt", "f32"): 1.5,
+    ("rsqrt", "f64"): 1.5,
     ("exp", "f32"): 1.25,
     ("exp", "f64"): 1.25,
     ("expm1", "f32"): 2.0,
