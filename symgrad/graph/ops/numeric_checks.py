@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.errors import NotFiniteError
+from symgrad.errors import NotFiniteError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.node import Node, Tensor
@@ -41,7 +41,10 @@ def stopped_by(node: Node, index: int) -> str:
 
 
 def _infer(zeros: TensorType, places: TensorType, *, labels: tuple[Attr, ...]) -> TensorType:
-    assert zeros.shape == places.shape == (len(labels),), "there is a flag for each label"
+    wanted = TensorType(dtypes.int64, (len(labels),))
+    for operand in (zeros, places):
+        if operand != wanted:
+            raise ShapeError("check_numerics", f"{operand} is given for {len(labels)} labels")
     return places
 
 
