@@ -107,9 +107,8 @@ CASES = (*NAMED, BATCHES)
 def first_step(case: str, library: str, quick: bool) -> First | None:
     """Return what makes a step and runs it once, None if the library is not there.
 
-    NumPy arrays are made before. What a library makes of them, such as variables and the slots of
-    an optimizer, is a part of it, since their memory is new; but not what JAX compiles to make
-    arrays, which it has done before. What traces and compiles its step is its first call.
+    Arrays are made before, and in JAX all that is not the step itself: what traces and compiles it
+    is its first call.
     """
     if library == "JAX" and optional("jax") is None:
         return None
@@ -119,14 +118,8 @@ def first_step(case: str, library: str, quick: bool) -> First | None:
     arrays = workload.make(quick)
     if library == "symgrad":
         return lambda: symgrad_contender(workload, arrays, 1).step()
-    jax_contender(workload, arrays, 1)
-
-    def run() -> object:
-        contender = jax_contender(workload, arrays, 1)
-        assert contender is not None, "JAX is there"
-        return contender.step()
-
-    return run
+    contender = jax_contender(workload, arrays, 1)
+    return None if contender is None else contender.step
 
 
 def _mlp(xp: Any, w: Any, x: Any) -> Any:

@@ -114,7 +114,8 @@ def lower_graph(
     passes: Options = ALL_PASSES,
 ) -> Lowered:
     """Take a graph, whose unknown sizes are `sizes`, to a program of kernels for a target."""
-    runner = PassRunner(replace(passes, fast_math=options.fast_math), PASSES)
+    told = replace(passes, fast_math=options.fast_math, checks_numerics=options.checks_numerics)
+    runner = PassRunner(told, PASSES)
     machine = Machine(options.target, options.threads)
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)
     sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))

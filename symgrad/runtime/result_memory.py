@@ -15,9 +15,9 @@ import numpy as np
 
 from symgrad.codegen import ir
 from symgrad.codegen.native.jit import LoadedCode
+from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
 
-LINE = 64  # bytes of a cache line
 # Bytes of a result that begins with a line: of smaller ones the call would be most of the cost, and
 # for larger ones NumPy asks for huge pages.
 LEAST, MOST = 1 << 14, 1 << 22
@@ -117,7 +117,7 @@ def _emit_malloc(module: ir.Module, externals: Externals) -> ir.LLVMFunction:
             builder.store(_I64(0), _word(builder, place, 1))
             builder.store(index, blocks)
             builder.ret(found)
-    builder.ret(builder.call(externals["aligned_alloc"], [_I64(LINE), lines]))
+    builder.ret(builder.call(externals["aligned_alloc"], [_I64(ALIGNMENT), lines]))
     return function
 
 
@@ -162,12 +162,13 @@ def _begin(
     module: ir.Module, name: str, result: ir.Type, takes: list[ir.Type]
 ) -> tuple[ir.LLVMFunction, ir.IRBuilder]:
     function = ir.LLVMFunction(module, ir.FunctionType(result, takes), name)
+    # It is short, and compiling it at all costs more than optimizing it could gain.
     function.attributes |= {"nounwind", "noinline", "optnone"}
     return function, ir.IRBuilder(function.append_basic_block("entry"))
 
 
 def _whole_lines(builder: ir.IRBuilder, nbytes: ir.Value) -> ir.Value:
-    return builder.and_(builder.add(nbytes, _I64(LINE - 1)), _I64(-LINE))
+    return builder.and_(builder.add(nbytes, _I64(ALIGNMENT - 1)), _I64(-ALIGNMENT))
 
 
 def _block(builder: ir.IRBuilder, blocks: ir.Value, index: ir.Value) -> ir.Value:

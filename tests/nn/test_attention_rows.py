@@ -120,9 +120,9 @@ def test_second_derivatives_are_those_of_one_product(monkeypatch, is_in_parts):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
 
 
-# Bytes: 0.85 and 0.7 of what all keys took while each packed panel had a place of its own.
-@pytest.mark.parametrize(("length", "most"), [(256, 671_500), (512, 2_158_900)])
-def test_scores_above_the_blocks_are_neither_computed_nor_kept(length, most):
+# Bytes: no more than were ever needed, and at 512 at most 0.7 of what all keys take.
+@pytest.mark.parametrize(("length", "most", "share"), [(256, 664_640, 1.0), (512, 2_092_864, 0.7)])
+def test_scores_above_the_blocks_are_neither_computed_nor_kept(length, most, share):
     x = sg.placeholder((1, length, 64))
     flops, memory = [], []
     for causal in (True, False):
@@ -131,7 +131,8 @@ def test_scores_above_the_blocks_are_neither_computed_nor_kept(length, most):
         flops.append(sum(kernel.flops for kernel in step.kernels))
         memory.append(step.memory.peak_bytes)
     assert flops[0] < 0.7 * flops[1]
-    assert memory[0] < min(most, memory[1])
+    assert memory[0] <= most
+    assert memory[0] < share * memory[1]
 
 
 @pytest.mark.parametrize(

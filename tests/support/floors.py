@@ -87,6 +87,7 @@ class Variant:
     sweeps: bool = False
     elements: bool = False
     products: bool = False
+    split: bool = False
 
 
 # ------------------------------------------------------------------------------------ results

@@ -182,6 +182,19 @@ def _cell(net: Drawing, x: Tensor) -> Tensor:
     return sg.permute_dims(y, (1, 0, 2))
 
 
+def _labelled(net: Drawing, x: Tensor) -> Tensor:
+    """Return an image and the loss of each pixel, whose channels are scores of a random label."""
+    *pixels, channels = sizes_of(x)
+    labels = sg.constant(net.rng.integers(0, channels, pixels))
+    loss = sg.nn.cross_entropy(
+        x, labels,
+        label_smoothing=0.1 if net.chance(3) else 0.0,
+        ignore_index=0 if net.chance(3) else None,
+        reduction="none",
+    )  # fmt: skip
+    return x + sg.expand_dims(loss, axis=-1)
+
+
 def _rows(x: Tensor) -> Tensor:
     """Return the image as a batch of sequences, of at most 24 rows."""
     n, *_, channels = sizes_of(x)
@@ -202,7 +215,7 @@ def _view(net: Drawing, x: Tensor) -> Tensor:
 
 _LAYERS: tuple[Layer, ...] = (
     _convolution, _convolution, _convolution, _transposed, _pool, _pool, _adaptive, _unfolded,
-    _norm, _activation, _dense, _residual, _attention, _cell, _view,
+    _norm, _activation, _dense, _residual, _attention, _cell, _view, _labelled,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
 from symgrad.codegen.schedule import (
     block_batches,
+    distribute_scalars,
     fuse_elements,
     fuse_products,
     fuse_rows,
@@ -29,6 +30,7 @@ from symgrad.codegen.schedule import (
     register_tiles,
     row_folds,
     row_stages,
+    split_matches,
     tile_loops,
 )
 from symgrad.cost_model import VECTORS_IN_FLIGHT
@@ -227,6 +229,16 @@ def products_fused() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def rows_split() -> Iterator[None]:
+    """Take the one match of a row apart, and its expensive scalars, of however short rows."""
+    with (
+        mock.patch.multiple(split_matches, LEAST_SPLIT_CYCLES=0.0),
+        mock.patch.multiple(distribute_scalars, LEAST_SPLIT_CYCLES=0.0, LEAST_DISTRIBUTED_FLOPS=1),
+    ):
+        yield
+
+
 # By the field of a `Variant` that asks for it.
 SCHEDULES = {
     "interleaves": interleaved,
@@ -245,4 +257,5 @@ SCHEDULES = {
     "sweeps": sweeps_fused,
     "products": products_fused,
     "elements": elements_joined,
+    "split": rows_split,
 }

@@ -50,8 +50,8 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return what `setup.py` gives to a setuptools that copies nothing."""
     found: dict[str, Any] = {}
     setuptools, command, build_py = (ModuleType(n) for n in ("setuptools", "command", "build_py"))
-    setuptools.setup = found.update  # type: ignore[attr-defined]
-    build_py.build_py = type("build_py", (), {"run": lambda self: None})  # type: ignore[attr-defined]
+    vars(setuptools)["setup"] = found.update
+    vars(build_py)["build_py"] = type("build_py", (), {"run": lambda self: None})
     monkeypatch.setitem(sys.modules, "setuptools", setuptools)
     monkeypatch.setitem(sys.modules, "setuptools.command", command)
     monkeypatch.setitem(sys.modules, "setuptools.command.build_py", build_py)

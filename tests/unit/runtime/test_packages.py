@@ -134,11 +134,21 @@ def test_the_version_of_leaf_functions_is_of_all_that_they_are_made_by():
     assert imported <= counted
 
 
-def test_code_for_a_level_is_the_same_on_a_cpu_that_has_it():
-    native = target_named("native")
-    level = native.shared_level
-    if level is None:
-        pytest.skip("this machine has no level")
+@pytest.mark.parametrize(
+    ("name", "cpu"),
+    [
+        ("x86-64-v3", "haswell"),
+        ("x86-64-v3", "znver3"),
+        ("x86-64-v4", "skylake-avx512"),
+        ("x86-64-v4", "znver5"),
+    ],
+)
+def test_code_for_a_level_is_the_same_on_a_cpu_that_has_it(name, cpu):
+    level = target_named(name)
+    has = ",".join(f"+{n}" for n in target_module._X86_64_V3)
+    features = f"{has},{level.features}" if level.features else has
+    native = replace(level, name="native", cpu=cpu, features=features)
+    assert native.shared_level == level
     for_each = []
     for target in (native, level):
         options = CompileOptions(target, 3, fast_math=False, cache=False)
