@@ -27,6 +27,7 @@ from symgrad.codegen.llvm.pieces import emit_iteration
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope, repeats_functions
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
+from symgrad.codegen.llvm.spills import with_aligned_spills
 from symgrad.codegen.llvm.squares import emit_squares
 from symgrad.codegen.loops.language import (
     Check,
@@ -67,7 +68,7 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
 
     Behind those parameters come the values that are `lifted`.
     """
-    function = declare_kernel(module, kernel, name)
+    function = with_aligned_spills(declare_kernel(module, kernel, name), kernel.body, target)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     buffers = dict(zip((p.name for p in kernel.params), function.args, strict=False))
     scope = replace(kernel_scope(builder, kernel, buffers, target), lifting=Lifting(function))
@@ -155,6 +156,7 @@ def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
     module = scope.function.module
     name = module.get_unique_name(f"{scope.function.name}.part")
     part = kernel_function(module, ir.FunctionType(result, kinds), name)
+    with_aligned_spills(part, (statement,), scope.target)
     _emit_part(_part_scope(scope, part, list(indices), list(values)), statement)
     failure = emit_fork(builder, part, arguments, statement.parts, can_fail=can_fail)
     if failure is not None:

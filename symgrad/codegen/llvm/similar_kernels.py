@@ -105,6 +105,7 @@ def _merge(module: ir.Module, group: list[tuple[ir.LLVMFunction, list[str]]]) ->
     takes = first.function_type.takes
     kind = ir.FunctionType(first.function_type.return_type, [*takes, *[_I64] * len(varying)])
     merged = kernel_function(module, kind, module.get_unique_name(SIMILAR))
+    merged.attributes |= first.attributes
     sizes = {column: f"%size.{number}" for number, column in enumerate(varying)}
     refs = [*(argument.ref for argument in first.args), *sizes.values()]
     for argument, ref in zip(merged.args, refs, strict=True):
