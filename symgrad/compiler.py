@@ -24,16 +24,18 @@ from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.machine_code import CodeName, code_name, machine_code
 from symgrad.codegen.program.build import build_program
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.limit_memory import limit_memory
 from symgrad.codegen.program.passes import (
     PROGRAM_PASSES,
     Scheduled,
     run_program_passes,
 )
-from symgrad.codegen.program.source_map import SourceMap
+from symgrad.codegen.program.source_map import BuiltProgram, SourceMap
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, Machine
 from symgrad.codegen.target import Target
 from symgrad.graph.graph import Graph
+from symgrad.passes.fusion.timetable import Timetable
 from symgrad.passes.pipeline import (
     FUSE,
     GRAPH_PASSES,
@@ -62,6 +64,7 @@ class CompileOptions:
     cache: bool
     threads: Threads = ONE_THREAD
     checks_numerics: bool = False
+    memory_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,10 +123,26 @@ def lower_graph(
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)
     sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))
     optimized = run_graph_passes(sized, runner)
-    partition = runner.apply(FUSE, optimized, Nesting())
+    found = _kernels(optimized, None, machine, runner)
+    limit = options.memory_limit
+    if limit is not None and found.program.arena_bytes > limit:
+        with_limit = limit_memory(
+            optimized, found, limit, lambda *given: _kernels(*given, machine, runner.silent())
+        )
+        runner.tell(with_limit.decisions)
+        optimized = with_limit.graph
+        found = _kernels(optimized, with_limit.timetable, machine, runner)
+    return Lowered(sized, optimized, found.program, found.sources)
+
+
+def _kernels(
+    graph: Graph, timetable: Timetable | None, machine: Machine, runner: PassRunner
+) -> BuiltProgram:
+    """Take a graph of known sizes to a program of kernels with a plan of memory."""
+    partition = runner.apply(FUSE, graph, Nesting(timetable=timetable))
     built = build_program(partition, machine, runner)
     program = run_program_passes(built.program, Scheduled(machine, built.alone), runner)
-    return Lowered(sized, optimized, program, built.sources)
+    return replace(built, program=program)
 
 
 def compile_program(program: Program, options: CompileOptions) -> Compiled:

@@ -28,6 +28,7 @@ from symgrad.passes.calls.split_complex import split_complex
 from symgrad.passes.calls.thread_effects import thread_effects
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
+from symgrad.passes.fusion.timetable import Timetable
 from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.loops.hoist_scanned import hoist_scanned
 from symgrad.passes.loops.join_loops import join_loops
@@ -76,10 +77,11 @@ def _as_built(
 
 @dataclass(frozen=True, slots=True)
 class Nesting:
-    """What a graph has to know of the program it is nested in, to be fused: see `fuse`."""
+    """What is told beside a graph that is fused, of the program it is nested in: see `fuse`."""
 
     first_status: int = 1
     carried: Sequence[tuple[int, int]] = ()
+    timetable: Timetable | None = None
 
 
 SPECIALIZE: Pass[Graph, Mapping[str, int], Graph] = Pass(
@@ -96,7 +98,9 @@ SPECIALIZE: Pass[Graph, Mapping[str, int], Graph] = Pass(
 
 FUSE: Pass[Graph, Nesting, Partition] = Pass(
     "fuse",
-    lambda graph, nesting: fuse(graph, nesting.first_status, nesting.carried),
+    lambda graph, nesting: fuse(
+        graph, nesting.first_status, nesting.carried, nesting.timetable
+    ),
     print=str,
     verify=verify_partition,
     after={

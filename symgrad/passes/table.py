@@ -8,7 +8,7 @@ order of any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, field
 from typing import Any, Generic, TypeVar
 
@@ -115,6 +115,11 @@ class PassRunner:
     def verifies(self) -> bool:
         """Whether what passes make is verified."""
         return self._verifies
+
+    def tell(self, decisions: Iterable[Decision]) -> None:
+        """Tell who wants to know what has been weighed beside passes."""
+        for decision in decisions:
+            self.rewrites.explain(decision.rule, decision.node, decision.reason)
 
     def silent(self) -> PassRunner:
         """Return a runner of the same passes, which verifies nothing and tells nobody."""

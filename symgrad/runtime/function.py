@@ -63,7 +63,6 @@ def compile(
     >>> step(np.float32([1.0, 1.0])), w.value
     (array(3., dtype=float32), array([0.9, 1.9], dtype=float32))
     """
-    _refuse_options(memory_limit=memory_limit)
     arguments = inputs if isinstance(inputs, tuple | list) else (inputs,)
     flat_inputs, input_nest = flatten(tuple(arguments))
     flat_outputs, output_nest = flatten(outputs)
@@ -75,19 +74,9 @@ def compile(
     )
     options = CompileOptions(
         target_named(target), _level(opt_level), fast_math, cache, Threads(_thread_count(threads)),
-        checks_numerics=check_numerics,
+        checks_numerics=check_numerics, memory_limit=_byte_count(memory_limit),
     )  # fmt: skip
     return Step(graph, options, input_nest, output_nest)
-
-
-def _refuse_options(**options: object) -> None:
-    """Refuse what is part of the interface and not of this version, rather than ignore it."""
-    for option, value in options.items():
-        if value not in (None, False):
-            raise CompileError(
-                "compile", f"{option}={value!r} is not supported in this version",
-                source=user_source(),
-            )  # fmt: skip
 
 
 def _level(opt_level: int) -> int:
@@ -107,6 +96,16 @@ def _thread_count(threads: int | Literal["auto"] | None) -> int:
         return threads or 1
     raise CompileError(
         "compile", f"threads={threads!r} is no positive number of threads", source=user_source()
+    )
+
+
+def _byte_count(memory_limit: int | None) -> int | None:
+    """Return the bytes that temporaries may take; None is as many as are best."""
+    is_count = isinstance(memory_limit, int) and not isinstance(memory_limit, bool)
+    if memory_limit is None or (is_count and memory_limit >= 0):
+        return memory_limit
+    raise CompileError(
+        "compile", f"memory_limit={memory_limit!r} is no number of bytes", source=user_source()
     )
 
 

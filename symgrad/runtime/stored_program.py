@@ -80,7 +80,7 @@ def program_key(graph: Graph, options: CompileOptions, passes: Options) -> Entry
     compiler, structure = compiler_version(), graph_digest(graph)
     if compiler is None or structure is None:
         return None
-    how = f"{options.fast_math}, {options.threads}, {compiler}"
+    how = f"{options.fast_math}, {options.threads}, {options.memory_limit}, {compiler}"
     return EntryKey("step", made_for(options.target, options.opt_level), digest_of(how, structure))
 
 

@@ -54,7 +54,8 @@ def build_program(partition: Partition, machine: Machine, runner: PassRunner) ->
     """
     builder = _Builder(machine, runner)
     buffers = assign_buffers(partition)
-    instrs = builder.instrs(partition, _Surroundings((), ()), buffers)
+    outermost = builder.of_graph(partition, _Surroundings((), ()), buffers)
+    instrs = outermost.build()
     graph = partition.graph
     program = Program(
         name=graph.name,
@@ -71,7 +72,8 @@ def build_program(partition: Partition, machine: Machine, runner: PassRunner) ->
         arena_bytes=0,
     )
     nested = tuple(builder.partitions)
-    sources = SourceMap(partition, nested, builder.groups, builder.failures)
+    temporaries = outermost.temporaries()
+    sources = SourceMap(partition, nested, builder.groups, builder.failures, temporaries)
     return BuiltProgram(program, sources, builder.pool.alone)
 
 
@@ -100,13 +102,17 @@ class _Builder:
         self._routines: dict[Graph, Routine] = {}
         self._names: list[str] = []  # of the functions whose routines are being built
 
-    def instrs(
-        self, partition: Partition, around: _Surroundings, buffers: Buffers | None = None
-    ) -> tuple[Instr, ...]:
+    def instrs(self, partition: Partition, around: _Surroundings) -> tuple[Instr, ...]:
         """Return the instructions of a graph between `around.inputs` and `around.outputs`."""
+        return self.of_graph(partition, around, assign_buffers(partition)).build()
+
+    def of_graph(
+        self, partition: Partition, around: _Surroundings, buffers: Buffers
+    ) -> _GraphInstrs:
+        """Return what builds the instructions of a graph."""
         names = {status: (n, partition.specs[n]) for n, status in partition.status.items()}
         self.failures |= names
-        return _GraphInstrs(self, partition, around, buffers or assign_buffers(partition)).build()
+        return _GraphInstrs(self, partition, around, buffers)
 
     def nested(self, graph: NestedGraph, carried: Sequence[tuple[int, int]] = ()) -> Partition:
         """Return the groups of a nested graph."""
@@ -195,6 +201,12 @@ class _GraphInstrs:
             copied = self._argument(source), self._argument(to)
             instrs.append(self._builder.copy(*copied, "copy of a new value"))
         return tuple(instrs)
+
+    def temporaries(self) -> dict[Tensor, Buffer]:
+        """Return the buffers of the program for what its groups leave in the arena."""
+        places = {t: ends[0] for t, ends in self._buffers.destinations.items()}
+        found = places | dict(self._buffers.source)
+        return {t: self._temporaries[b] for t, b in found.items() if b in self._temporaries}
 
     def _nested(self, anchor: Node, spec: Nested) -> list[Instr]:
         """Return the instructions that run the graphs of `anchor`."""

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.language import Launch, NativeCall, Program
-from symgrad.graph.node import Node
+from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import KernelSpec
+from symgrad.passes.fusion.buffers import Buffer
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 from symgrad.records import dataclass
 
@@ -22,7 +23,8 @@ class SourceMap:
 
     `partition` is the graph in groups, `nested` those of branches, bodies and functions, each after
     the graph it is in. `groups` says what a call computes: nothing, if it copies or fills.
-    `failures` says which node each status stands for. Passes over programs keep the calls, or
+    `failures` says which node each status stands for, `temporaries` in which buffer of the program
+    a tensor of `partition` was put that lies in the arena. Passes over programs keep the calls, or
     leave in one which they made it of, so that it holds behind them as before.
     """
 
@@ -30,6 +32,7 @@ class SourceMap:
     nested: tuple[Partition, ...]
     groups: Mapping[NativeCall, FusionGroup]
     failures: Mapping[int, tuple[Node, KernelSpec | None]]
+    temporaries: Mapping[Tensor, Buffer]
 
     @property
     def partitions(self) -> tuple[Partition, ...]:

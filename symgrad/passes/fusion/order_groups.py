@@ -28,6 +28,7 @@ from symgrad.passes.fusion.partition import (
     written_over,
 )
 from symgrad.passes.fusion.placing import placed_results
+from symgrad.passes.fusion.timetable import freeing_order
 
 
 def order_groups(drafts: Drafts) -> Partition:
@@ -265,7 +266,20 @@ class _Precedence:
                 if waiting[user] == 0:
                     heapq.heappush(ready, (rank[user], user))
         assert len(order) == len(self._live), "groups wait for each other"
-        return order
+        is_free = self._drafts.timetable is not None and not self._drafts.timetable.places
+        return self._freeing(order) if is_free else order
+
+    def _freeing(self, order: list[Draft]) -> list[Draft]:
+        """Return `order` with groups earlier that free memory, unless calls are in an order."""
+        drafts = self._drafts
+        if any(self._when(draft) for draft in order):
+            return order
+        kept = {drafts.stored(t) for t in drafts.roots}
+        stored = [{*map(drafts.stored, drafts.read_from_memory(d))} for d in self._live]
+        reads = [{t for t in s if t.node in drafts.home and t not in kept} for s in stored]
+        made = [[t for n in d.results for t in n.outputs if t not in kept] for d in self._live]
+        numbers = [self._number[id(draft)] for draft in order]
+        return [self._live[i] for i in freeing_order(numbers, self._after, reads, made)]
 
     def _ranks(self) -> list[int]:
         """Return for each group a number: of those that can run, the least is run first.
@@ -274,6 +288,9 @@ class _Precedence:
         other groups is behind, and late calls come last. What makes little of much, as the sum for
         a bias does, comes before all: what it reads is in caches then, and is needed no longer.
         """
+        times = self._drafts.timetable
+        if times is not None and times.places:
+            return [times.place(draft.results) for draft in self._live]
         when = [self._when(draft) for draft in self._live]
         early = [number for number, found in enumerate(when) if found == "early"]
         if not early:

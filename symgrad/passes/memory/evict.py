@@ -1,0 +1,238 @@
+"""Eviction: which tensors are not kept over the peak of memory, and are computed again behind it.
+
+Before, `%h` is alive from group 1 to group 7, over the peak at group 4:
+
+    group 1 (%x, %w1) -> %h    group 2 (%h, %w2) -> %y    ...    group 7 (%h, %g) -> %d
+
+After, it is forgotten behind group 2, and group 1 has another turn before group 7:
+
+    group 1 (%x, %w1) -> %h    group 2 (%h, %w2) -> %y    ...    group 1 (%x, %w1) -> %h'
+    group 7 (%h', %g) -> %d
+
+Of all that is alive at the peak and not used there, what frees most bytes for the time that it
+takes to compute again is evicted, until everything fits. What is computed again is made of what is
+in memory then; where that has been forgotten too, of what that is made of. So the products of
+several layers may follow one another once more, of which the last is used first (checkpoints).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+from symgrad.cost_model import FEW_OF_MANY
+from symgrad.graph.node import Node, Tensor
+from symgrad.passes.memory.turns import (
+    Cell,
+    Course,
+    Ranges,
+    Turn,
+    Version,
+    ranges_of,
+)
+from symgrad.records import dataclass
+
+_MOST_AGAIN = 64  # groups that have another turn for one tensor
+_MOST_EVICTED = 8  # times, for each turn there was
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A tensor that was not kept: the bytes that it freed at the peak, and the time that it cost."""
+
+    tensor: Tensor
+    nbytes: int
+    picoseconds: int
+
+
+@dataclass(slots=True)
+class _Repetition:
+    """How to have `version` once more before the turn at `place`, the first behind the peak.
+
+    `nodes` are those to compute, by the turn that they were computed in first; `wanted` what of
+    these has to be in memory. `joins` is what has another turn there already, and computes more in
+    that. `reads` are versions that are read again; those of `kept` would have been forgotten.
+    """
+
+    version: Version
+    place: int
+    nodes: dict[Turn, list[Node]] = field(default_factory=dict)
+    wanted: dict[Turn, list[Tensor]] = field(default_factory=dict)
+    joins: dict[Turn, Turn] = field(default_factory=dict)
+    reads: dict[Tensor, Version] = field(default_factory=dict)
+    kept: dict[Cell, None] = field(default_factory=dict)
+    price: int = 1
+    is_possible: bool = True
+
+    @property
+    def freed(self) -> int:
+        """The bytes that are alive no longer at the peak."""
+        return self.version.cell.nbytes - sum(cell.nbytes for cell in self.kept)
+
+
+def evict(course: Course, budget: int, most: int | None = None) -> tuple[list[Evicted], list[int]]:
+    """Change the turns of `course` until no more than `budget` bytes are alive at once.
+
+    Return what was evicted, at `most` so many times, and the peak before each time and at the end.
+    """
+    evicted: list[Evicted] = []
+    limit = _MOST_EVICTED * len(course.turns) if most is None else most
+    peaks = []
+    while True:
+        ranges = ranges_of(course.turns)
+        peaks.append(ranges.peak)
+        if ranges.peak <= budget or len(evicted) >= limit:
+            return evicted, peaks
+        found = _cheapest(course, ranges, ranges.alive.index(ranges.peak))
+        if found is None:
+            return evicted, peaks
+        evicted.append(Evicted(found.version.tensor, found.freed, found.price))
+        _repeat(course, found)
+
+
+def _cheapest(course: Course, ranges: Ranges, peak: int) -> _Repetition | None:
+    """Return what frees most bytes at the turn `peak` for the time that it costs."""
+    planning = _Planning(course, ranges, peak)
+    plans = (planning.plan(version, place) for version, place in _kept_over(course, ranges, peak))
+    worth = [plan for plan in plans if plan is not None and plan.freed > 0]
+    return max(worth, key=lambda plan: plan.freed / plan.price, default=None)
+
+
+def _kept_over(course: Course, ranges: Ranges, peak: int) -> list[tuple[Version, int]]:
+    """Return what is kept over the turn `peak`, with the first turn behind that reads it."""
+    turns = course.turns
+    touched = {v.cell for v in (*turns[peak].reads.values(), *turns[peak].writes.values())}
+    found: dict[Version, int] = {}
+    for place in range(peak + 1, len(turns)):
+        for version in turns[place].reads.values():
+            cell = version.cell
+            if cell.nbytes == 0 or cell.is_fixed or cell in touched or version in found:
+                continue
+            if ranges.first[cell] < peak:
+                found[version] = place
+    return [*found.items()]
+
+
+class _Planning:
+    """Finds out what it takes to compute versions again behind the turn `peak`."""
+
+    def __init__(self, course: Course, ranges: Ranges, peak: int) -> None:
+        self._course = course
+        self._ranges = ranges
+        self._peak = peak
+        self._written: dict[Tensor, list[tuple[int, Version]]] = {}
+        for place, turn in enumerate(course.turns):
+            for tensor, version in turn.writes.items():
+                self._written.setdefault(tensor, []).append((place, version))
+
+    def plan(self, version: Version, place: int) -> _Repetition | None:
+        """Return how to have `version` again before the turn at `place`, None if that cannot be."""
+        found = _Repetition(version, place)
+        pending, seen = [version.tensor], {version.tensor}
+        while pending:
+            tensor = pending.pop()
+            first = self._course.first.get(tensor)
+            if first is None or not self._course.is_repeatable(first.group):
+                return None
+            for operand, given in self._add(found, first, tensor):
+                if operand in seen:
+                    continue
+                seen.add(operand)
+                there = self._there(found, given)
+                if there is not None:
+                    found.reads[operand] = there
+                else:
+                    pending.append(operand)
+            if len(found.nodes) > _MOST_AGAIN or not found.is_possible:
+                return None
+        return found
+
+    def _add(
+        self, plan: _Repetition, first: Turn, tensor: Tensor
+    ) -> list[tuple[Tensor, Version]]:
+        """Plan to compute `tensor` again, as `first` did; return what is read for that."""
+        stored, inner = self._course.partition.stored, set(first.nodes)
+        nodes = _cone(first.nodes, tensor.node)
+        outer = {stored(t) for n in nodes for t in n.inputs if t.node not in inner}
+        joined = self._joined(plan, first, outer)
+        known = {*plan.nodes.get(first, ()), *(() if joined is None else joined.nodes)}
+        plan.price += self._course.price(n for n in nodes if n not in known)
+        read = [] if known else outer
+        plan.price += self._course.price_of_memory(read, [tensor])
+        plan.nodes.setdefault(first, []).extend(n for n in nodes if n not in known)
+        plan.wanted.setdefault(first, []).append(tensor)
+        if joined is not None:
+            plan.joins[first] = joined
+            plan.is_possible = outer <= joined.reads.keys()
+            return []
+        return [(t, v) for t, v in first.reads.items() if t in outer]
+
+    def _joined(self, plan: _Repetition, first: Turn, outer: set[Tensor]) -> Turn | None:
+        """Return what repeats `first` already and reads all of `outer`, if anything does."""
+        if first in plan.nodes:
+            return plan.joins.get(first)
+        for turn in self._course.turns[self._peak + 1 : plan.place]:
+            if turn.again is first and outer <= turn.reads.keys():
+                return turn
+        return None
+
+    def _there(self, plan: _Repetition, given: Version) -> Version | None:
+        """Return from what `given` can be read again, None if it has to be computed."""
+        if given.writer is None:
+            is_old = self._course.is_unwritten(given, plan.place)
+            return given if is_old else None
+        if given.cell.stays:
+            return given
+        if given.cell.is_fixed:
+            return None
+        for place, version in reversed(self._written[given.tensor]):
+            is_other = place < plan.place and version is not plan.version
+            is_alive = self._ranges.last.get(version.cell, -1) >= self._peak
+            if is_other and version.cell.nbytes and is_alive:
+                return version
+        size = given.cell.nbytes
+        if 0 < size * FEW_OF_MANY <= plan.version.cell.nbytes and given is not plan.version:
+            plan.kept[given.cell] = None
+            return given
+        return None
+
+
+def _cone(nodes: Sequence[Node], last: Node) -> list[Node]:
+    """Return those of `nodes` that `last`, one of them, is computed of."""
+    needed = {last}
+    for node in reversed(nodes):
+        if node in needed:
+            needed.update(t.node for t in node.inputs)
+    return [node for node in nodes if node in needed]
+
+
+def _repeat(course: Course, plan: _Repetition) -> None:
+    """Give the turns of `plan` once more, and let who comes behind the peak read what they leave."""
+    turns = course.turns
+    added: list[Turn] = []
+    reads = dict(plan.reads)
+    for first in [turn for turn in turns if turn in plan.nodes]:
+        turn = plan.joins.get(first)
+        if turn is None:
+            turn = Turn(first.group, (), first.scratch, again=first)
+            added.append(turn)
+        nodes = {*turn.nodes, *plan.nodes[first]}
+        turn.nodes = tuple(n for n in first.group.nodes if n in nodes)
+        _read_for(course, turn, reads)
+        for tensor in plan.wanted[first]:
+            version = Version(tensor, Cell(course.bytes_of(tensor)), turn)
+            reads[tensor] = turn.writes[tensor] = version
+    version = plan.version
+    for later in turns[plan.place :]:
+        if later.reads.get(version.tensor) is version:
+            later.reads[version.tensor] = reads[version.tensor]
+    turns[plan.place : plan.place] = added
+
+
+def _read_for(course: Course, turn: Turn, versions: dict[Tensor, Version]) -> None:
+    """Say which versions a repeated turn reads."""
+    inner, stored = set(turn.nodes), course.partition.stored
+    outer = (stored(t) for n in turn.nodes for t in n.inputs if t.node not in inner)
+    for tensor in dict.fromkeys(outer):
+        if tensor not in turn.reads:
+            turn.reads[tensor] = versions[tensor]
