@@ -29,6 +29,7 @@ FLOPS_OF_MULTIPLY_ADD = 2
 LEAST_LOOKED_UP = 64  # elements of a row, each found by an index, that are worth a kernel
 CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
 FEW_OF_MANY = 8  # a tensor so many times smaller than what is made of it is read for nothing
+FEW_BYTES_MADE = 4096  # a kernel that makes no more than it frees, and this, saves memory early
 COSTLY_FLOPS = 10  # a scalar operation of so many is a function, with as much again around it
 
 # ------------------------------------------------------------------ kernels, in cycles of a core

@@ -19,7 +19,7 @@ from symgrad.codegen.program.language import (
     Program,
 )
 from symgrad.codegen.program.source_map import BuiltProgram
-from symgrad.errors import CompileError, Source, user_source
+from symgrad.errors import CompileError, Source
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Nested
@@ -185,7 +185,7 @@ def _refusal(graph: Graph, before: int, least: BuiltProgram, limit: int) -> Comp
         f"The largest that are needed at once: {listed}"
     )
     hint = "smaller batches take less, and recompute_grad does in what loops record"
-    return CompileError("compile", problem, hint=hint, source=user_source())
+    return CompileError("compile", problem, hint=hint)
 
 
 def _alive_at_peak(program: Program) -> list[Buffer]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from symgrad.cost_model import FEW_BYTES_MADE
 from symgrad.graph.node import Node, Tensor
 from symgrad.records import dataclass
 
@@ -65,7 +66,7 @@ def freeing_order(
             number
             for number in ready
             if sum(t.type.nbytes for t in made[number])
-            <= sum(t.type.nbytes for t in reads[number] if readers[t] == 1)
+            <= FEW_BYTES_MADE + sum(t.type.nbytes for t in reads[number] if readers[t] == 1)
         ]
         chosen = min(freeing or ready, key=place.__getitem__)
         ready.remove(chosen)

@@ -51,7 +51,7 @@ class _Repetition:
 
     `nodes` are those to compute, by the turn that they were computed in first; `wanted` what of
     these has to be in memory. `joins` is what has another turn there already, and computes more in
-    that. `reads` are versions that are read again; those of `kept` would have been forgotten.
+    that; `absorbs` what has one later, which is then not needed. `reads` are versions that are read again; those of `kept` would have been forgotten.
     """
 
     version: Version
@@ -59,6 +59,7 @@ class _Repetition:
     nodes: dict[Turn, list[Node]] = field(default_factory=dict)
     wanted: dict[Turn, list[Tensor]] = field(default_factory=dict)
     joins: dict[Turn, Turn] = field(default_factory=dict)
+    absorbs: dict[Turn, Turn] = field(default_factory=dict)
     reads: dict[Tensor, Version] = field(default_factory=dict)
     kept: dict[Cell, None] = field(default_factory=dict)
     price: int = 1
@@ -83,19 +84,66 @@ def evict(course: Course, budget: int, most: int | None = None) -> tuple[list[Ev
         peaks.append(ranges.peak)
         if ranges.peak <= budget or len(evicted) >= limit:
             return evicted, peaks
-        found = _cheapest(course, ranges, ranges.alive.index(ranges.peak))
+        found = _cheapest(course, ranges, budget)
         if found is None:
             return evicted, peaks
         evicted.append(Evicted(found.version.tensor, found.freed, found.price))
         _repeat(course, found)
 
 
-def _cheapest(course: Course, ranges: Ranges, peak: int) -> _Repetition | None:
-    """Return what frees most bytes at the turn `peak` for the time that it costs."""
-    planning = _Planning(course, ranges, peak)
+def _cheapest(course: Course, ranges: Ranges, budget: int) -> _Repetition | None:
+    """Return what frees most bytes that are too many for the time that it costs.
+
+    Bytes count at each turn that has too many. What else the same turn left, that is kept as well,
+    counts with it: it costs little more to compute again.
+    """
+    peak = ranges.alive.index(ranges.peak)
+    planning = _Planning(course, ranges, peak, budget)
     plans = (planning.plan(version, place) for version, place in _kept_over(course, ranges, peak))
     worth = [plan for plan in plans if plan is not None and plan.freed > 0]
-    return max(worth, key=lambda plan: plan.freed / plan.price, default=None)
+    excess = _Excess(ranges, budget)
+    gained: dict[Turn | None, int] = {}
+    gains = [excess.gain(plan, course, peak) for plan in worth]
+    for plan, gain in zip(worth, gains, strict=True):
+        writer = plan.version.writer
+        gained[writer] = gained.get(writer, 0) + max(gain, 0)
+    best = [
+        (gained[plan.version.writer] / plan.price, i)
+        for i, (plan, gain) in enumerate(zip(worth, gains, strict=True))
+        if gain > 0
+    ]
+    return worth[max(best, key=lambda found: found[0])[1]] if best else None
+
+
+class _Excess:
+    """How many bytes are too many, added up over turns."""
+
+    def __init__(self, ranges: Ranges, budget: int) -> None:
+        self._ranges = ranges
+        self._budget = budget
+
+    def gain(self, plan: _Repetition, course: Course, peak: int) -> int:
+        """Return by how much less it is too much with `plan`."""
+        version, place = plan.version, plan.place
+        last = max(
+            (i for i, t in enumerate(course.turns[:peak]) if _touches(t, version)), default=0
+        )
+        size = version.cell.nbytes
+        found = sum(min(size, self._over(k, 0)) for k in range(last + 1, place))
+        for cell in {v.cell: None for v in plan.reads.values() if v.cell.nbytes}:
+            end = self._ranges.last[cell]
+            found -= sum(
+                self._over(k, cell.nbytes) - self._over(k, 0) for k in range(end + 1, place)
+            )
+        return found
+
+    def _over(self, place: int, more: int) -> int:
+        return max(0, self._ranges.alive[place] + more - self._budget)
+
+
+def _touches(turn: Turn, version: Version) -> bool:
+    tensor = version.tensor
+    return turn.reads.get(tensor) is version or turn.writes.get(tensor) is version
 
 
 def _kept_over(course: Course, ranges: Ranges, peak: int) -> list[tuple[Version, int]]:
@@ -116,10 +164,11 @@ def _kept_over(course: Course, ranges: Ranges, peak: int) -> list[tuple[Version,
 class _Planning:
     """Finds out what it takes to compute versions again behind the turn `peak`."""
 
-    def __init__(self, course: Course, ranges: Ranges, peak: int) -> None:
+    def __init__(self, course: Course, ranges: Ranges, peak: int, budget: int) -> None:
         self._course = course
         self._ranges = ranges
         self._peak = peak
+        self._budget = budget
         self._written: dict[Tensor, list[tuple[int, Version]]] = {}
         for place, turn in enumerate(course.turns):
             for tensor, version in turn.writes.items():
@@ -155,7 +204,10 @@ class _Planning:
         nodes = _cone(first.nodes, tensor.node)
         outer = {stored(t) for n in nodes for t in n.inputs if t.node not in inner}
         joined = self._joined(plan, first, outer)
-        known = {*plan.nodes.get(first, ()), *(() if joined is None else joined.nodes)}
+        if joined is None and first not in plan.nodes:
+            self._absorb(plan, first, outer)
+        there = joined or plan.absorbs.get(first)
+        known = {*plan.nodes.get(first, ()), *(() if there is None else there.nodes)}
         plan.price += self._course.price(n for n in nodes if n not in known)
         read = [] if known else outer
         plan.price += self._course.price_of_memory(read, [tensor])
@@ -175,6 +227,17 @@ class _Planning:
             if turn.again is first and outer <= turn.reads.keys():
                 return turn
         return None
+
+    def _absorb(self, plan: _Repetition, first: Turn, outer: set[Tensor]) -> None:
+        """Plan to do without a later turn of `first`, if what it leaves may be kept until there."""
+        for place, turn in enumerate(self._course.turns[plan.place :], plan.place):
+            if turn.again is not first:
+                continue
+            nbytes = sum(version.cell.nbytes for version in turn.writes.values())
+            most = max(self._ranges.alive[plan.place : place], default=0)
+            if most + nbytes <= self._budget and turn.reads.keys() <= outer:
+                plan.absorbs[first] = turn
+            return
 
     def _there(self, plan: _Repetition, given: Version) -> Version | None:
         """Return from what `given` can be read again, None if it has to be computed."""
@@ -215,6 +278,10 @@ def _repeat(course: Course, plan: _Repetition) -> None:
         turn = plan.joins.get(first)
         if turn is None:
             turn = Turn(first.group, (), first.scratch, again=first)
+            if first in plan.absorbs:  # the same turn, earlier
+                turn = plan.absorbs[first]
+                turn.reads.clear()
+                turns.remove(turn)
             added.append(turn)
         nodes = {*turn.nodes, *plan.nodes[first]}
         turn.nodes = tuple(n for n in first.group.nodes if n in nodes)
