@@ -287,8 +287,9 @@ def _repeat(course: Course, plan: _Repetition) -> None:
         turn.nodes = tuple(n for n in first.group.nodes if n in nodes)
         _read_for(course, turn, reads)
         for tensor in plan.wanted[first]:
-            version = Version(tensor, Cell(course.bytes_of(tensor)), turn)
-            reads[tensor] = turn.writes[tensor] = version
+            if tensor not in turn.writes:
+                turn.writes[tensor] = Version(tensor, Cell(course.bytes_of(tensor)), turn)
+            reads[tensor] = turn.writes[tensor]
     version = plan.version
     for later in turns[plan.place :]:
         if later.reads.get(version.tensor) is version:

@@ -56,7 +56,8 @@ class _Building:
         """Return what `tensor`, which is in memory or another shape of that, is in a turn."""
         stored = self._partition.stored(tensor)
         version = turn.reads.get(stored)
-        made = stored if version is None else self._made.get(version, stored)
+        assert version is not None, f"a turn does not say where it reads {tensor!r}"
+        made = stored if version.writer is None else self._made[version]
         return self._in_shape(tensor, made)
 
     def _in_shape(self, tensor: Tensor, made: Tensor) -> Tensor:
