@@ -142,8 +142,13 @@ class _Precedence:
             self._fallible.add(number)
 
     def _before_rows(self, draft: Draft) -> list[Node]:
-        """Return what runs before a group that writes rows of a variable, none for others."""
-        if draft.anchor is None or draft.anchor.outputs[0] not in self._new_values:
+        """Return what runs before a group that writes rows of a variable, none for others.
+
+        Where memory is limited before one that writes any rows: updates that wait keep much alive.
+        """
+        if draft.anchor is None or not self._drafts.traits(draft.anchor).writes_rows:
+            return []
+        if self._drafts.timetable is None and draft.anchor.outputs[0] not in self._new_values:
             return []
         return [n for n in topological(draft.anchor.inputs) if n not in draft.nodes]
 

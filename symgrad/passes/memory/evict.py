@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+import numpy as np
+
 from symgrad.cost_model import FEW_OF_MANY
 from symgrad.graph.node import Node, Tensor
 from symgrad.passes.memory.turns import (
@@ -33,6 +35,7 @@ from symgrad.passes.memory.turns import (
 from symgrad.records import dataclass
 
 _MOST_AGAIN = 64  # groups that have another turn for one tensor
+_LEAST_SHARE = 1024  # of the peak, a tensor that is worth the trouble
 _MOST_EVICTED = 8  # times, for each turn there was
 
 
@@ -103,7 +106,7 @@ def _cheapest(course: Course, ranges: Ranges, budget: int) -> _Repetition | None
     worth = [plan for plan in plans if plan is not None and plan.freed > 0]
     excess = _Excess(ranges, budget)
     gained: dict[Turn | None, int] = {}
-    gains = [excess.gain(plan, course, peak) for plan in worth]
+    gains = [excess.gain(plan, peak) for plan in worth]
     for plan, gain in zip(worth, gains, strict=True):
         writer = plan.version.writer
         gained[writer] = gained.get(writer, 0) + max(gain, 0)
@@ -120,30 +123,17 @@ class _Excess:
 
     def __init__(self, ranges: Ranges, budget: int) -> None:
         self._ranges = ranges
-        self._budget = budget
+        self._above = np.asarray(ranges.alive) - budget
 
-    def gain(self, plan: _Repetition, course: Course, peak: int) -> int:
+    def gain(self, plan: _Repetition, peak: int) -> int:
         """Return by how much less it is too much with `plan`."""
-        version, place = plan.version, plan.place
-        last = max(
-            (i for i, t in enumerate(course.turns[:peak]) if _touches(t, version)), default=0
-        )
-        size = version.cell.nbytes
-        found = sum(min(size, self._over(k, 0)) for k in range(last + 1, place))
+        place, size = plan.place, plan.version.cell.nbytes
+        last = max(i for i in self._ranges.touches[plan.version] if i < peak)
+        found = int(np.clip(self._above[last + 1 : place], 0, size).sum())
         for cell in {v.cell: None for v in plan.reads.values() if v.cell.nbytes}:
-            end = self._ranges.last[cell]
-            found -= sum(
-                self._over(k, cell.nbytes) - self._over(k, 0) for k in range(end + 1, place)
-            )
+            above = self._above[self._ranges.last[cell] + 1 : place]
+            found -= int(np.clip(above + cell.nbytes, 0, cell.nbytes).sum())
         return found
-
-    def _over(self, place: int, more: int) -> int:
-        return max(0, self._ranges.alive[place] + more - self._budget)
-
-
-def _touches(turn: Turn, version: Version) -> bool:
-    tensor = version.tensor
-    return turn.reads.get(tensor) is version or turn.writes.get(tensor) is version
 
 
 def _kept_over(course: Course, ranges: Ranges, peak: int) -> list[tuple[Version, int]]:
@@ -154,7 +144,8 @@ def _kept_over(course: Course, ranges: Ranges, peak: int) -> list[tuple[Version,
     for place in range(peak + 1, len(turns)):
         for version in turns[place].reads.values():
             cell = version.cell
-            if cell.nbytes == 0 or cell.is_fixed or cell in touched or version in found:
+            is_large = cell.nbytes * _LEAST_SHARE >= ranges.peak
+            if not is_large or cell.is_fixed or cell in touched or version in found:
                 continue
             if ranges.first[cell] < peak:
                 found[version] = place

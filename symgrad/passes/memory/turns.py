@@ -66,10 +66,14 @@ class TakenBytes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """The first and the last turn that touches each cell, and the bytes alive at each turn."""
+    """The first and the last turn that touches each cell, and the bytes alive at each turn.
+
+    `touches` are all turns that write or read a version.
+    """
 
     first: Mapping[Cell, int]
     last: Mapping[Cell, int]
+    touches: Mapping[Version, Sequence[int]]
     alive: Sequence[int]
 
     @property
@@ -82,17 +86,19 @@ def ranges_of(turns: Sequence[Turn]) -> Ranges:
     """Return from which turn to which each cell is alive."""
     first: dict[Cell, int] = {}
     last: dict[Cell, int] = {}
+    touches: dict[Version, list[int]] = {}
     for place, turn in enumerate(turns):
         for version in (*turn.reads.values(), *turn.writes.values()):
             if version.cell.nbytes:
+                touches.setdefault(version, []).append(place)
                 first.setdefault(version.cell, place)
                 last[version.cell] = place
     changes = [0] * (len(turns) + 1)
     for cell, start in first.items():
         changes[start] += cell.nbytes
         changes[last[cell] + 1] -= cell.nbytes
-    alive = accumulate(changes[:-1])
-    return Ranges(first, last, [n + t.scratch for n, t in zip(alive, turns, strict=True)])
+    alive = [n + t.scratch for n, t in zip(accumulate(changes[:-1]), turns, strict=True)]
+    return Ranges(first, last, touches, alive)
 
 
 class Course:
@@ -114,6 +120,7 @@ class Course:
                 cell = self._cells.get(tensor, Cell(0))
                 turn.writes[tensor] = versions[tensor] = Version(tensor, cell, turn)
             self.turns.append(turn)
+        self._first_of = {turn.group: turn for turn in self.turns}
         self.first = {t: turn for turn in self.turns for t in turn.writes}
         self._written = _written_states(partition)
         self._repeatable = {g: self._can_repeat(g) for g in partition.groups}
@@ -125,9 +132,7 @@ class Course:
     def is_unwritten(self, version: Version, place: int) -> bool:
         """Return whether a leaf has its old value still when the turn at `place` begins."""
         writer = self._written.get(state_of(version.tensor.node))
-        return writer is None or not any(
-            turn.group is writer and turn.again is None for turn in self.turns[:place]
-        )
+        return writer is None or self.turns.index(self._first_of[writer]) >= place
 
     def is_repeatable(self, group: FusionGroup) -> bool:
         """Return whether `group` may run again: it runs nothing nested, and can not fail."""
