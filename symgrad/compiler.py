@@ -126,8 +126,9 @@ def lower_graph(
     found = _kernels(optimized, None, machine, runner)
     limit = options.memory_limit
     if limit is not None and found.program.arena_bytes > limit:
+        silent = runner.silent()
         with_limit = limit_memory(
-            optimized, found, limit, lambda *given: _kernels(*given, machine, runner.silent())
+            optimized, found, limit, lambda graph, times: _kernels(graph, times, machine, silent)
         )
         runner.tell(with_limit.decisions)
         optimized = with_limit.graph

@@ -98,9 +98,7 @@ SPECIALIZE: Pass[Graph, Mapping[str, int], Graph] = Pass(
 
 FUSE: Pass[Graph, Nesting, Partition] = Pass(
     "fuse",
-    lambda graph, nesting: fuse(
-        graph, nesting.first_status, nesting.carried, nesting.timetable
-    ),
+    lambda graph, nesting: fuse(graph, nesting.first_status, nesting.carried, nesting.timetable),
     print=str,
     verify=verify_partition,
     after={

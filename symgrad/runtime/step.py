@@ -211,7 +211,8 @@ class Step(Immutable):
     def _executable(self, sizes: Mapping[str, int]) -> Executable:
         try:
             return Executable(self._prepared, self._options, sizes)
-        except CompileError as error:  # a limit that cannot be kept
+        except CompileError as error:  # a limit of memory that cannot be kept
+            error.subject = self.name if sizes else error.subject
             error.source = error.source or user_source()
             raise
 

@@ -73,8 +73,8 @@ def freeing_order(
         found.append(chosen)
         for tensor in reads[chosen]:
             readers[tensor] -= 1
-        for following in after[chosen]:
-            waiting[following] -= 1
-            if not waiting[following]:
-                ready.append(following)
+        for user in after[chosen]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
     return found

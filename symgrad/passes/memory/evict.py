@@ -36,12 +36,13 @@ from symgrad.records import dataclass
 
 _MOST_AGAIN = 64  # groups that have another turn for one tensor
 _LEAST_SHARE = 1024  # of the peak, a tensor that is worth the trouble
-_MOST_EVICTED = 8  # times, for each turn there was
+_MOST_EVICTED = 4  # times, for each turn there was
+_PATIENCE = 64  # times that the peak gets no lower
 
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """A tensor that was not kept: the bytes that it freed at the peak, and the time that it cost."""
+    """A tensor that was not kept: the bytes that this freed at the peak, and the time it cost."""
 
     tensor: Tensor
     nbytes: int
@@ -54,7 +55,8 @@ class _Repetition:
 
     `nodes` are those to compute, by the turn that they were computed in first; `wanted` what of
     these has to be in memory. `joins` is what has another turn there already, and computes more in
-    that; `absorbs` what has one later, which is then not needed. `reads` are versions that are read again; those of `kept` would have been forgotten.
+    that; `absorbs` what has one later, which is then not needed. `reads` are versions that are read
+    again; those of `kept` would have been forgotten.
     """
 
     version: Version
@@ -85,7 +87,8 @@ def evict(course: Course, budget: int, most: int | None = None) -> tuple[list[Ev
     while True:
         ranges = ranges_of(course.turns)
         peaks.append(ranges.peak)
-        if ranges.peak <= budget or len(evicted) >= limit:
+        is_stuck = len(peaks) > _PATIENCE and min(peaks[-_PATIENCE:]) >= min(peaks[:-_PATIENCE])
+        if ranges.peak <= budget or len(evicted) >= limit or is_stuck:
             return evicted, peaks
         found = _cheapest(course, ranges, budget)
         if found is None:
@@ -187,9 +190,7 @@ class _Planning:
                 return None
         return found
 
-    def _add(
-        self, plan: _Repetition, first: Turn, tensor: Tensor
-    ) -> list[tuple[Tensor, Version]]:
+    def _add(self, plan: _Repetition, first: Turn, tensor: Tensor) -> list[tuple[Tensor, Version]]:
         """Plan to compute `tensor` again, as `first` did; return what is read for that."""
         stored, inner = self._course.partition.stored, set(first.nodes)
         nodes = _cone(first.nodes, tensor.node)
@@ -261,7 +262,7 @@ def _cone(nodes: Sequence[Node], last: Node) -> list[Node]:
 
 
 def _repeat(course: Course, plan: _Repetition) -> None:
-    """Give the turns of `plan` once more, and let who comes behind the peak read what they leave."""
+    """Give the turns of `plan` once more; who comes behind the peak reads what they leave."""
     turns = course.turns
     added: list[Turn] = []
     reads = dict(plan.reads)

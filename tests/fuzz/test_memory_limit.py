@@ -1,0 +1,57 @@
+"""Random programs under limits of memory: what is computed again gives the same bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.errors import CompileError
+from symgrad.runtime.executable import Executable
+from tests.support.evaluators import Results
+from tests.support.floors import run_native
+from tests.support.fuzz_families import FAMILIES
+
+OPTIONS = CompileOptions(target_named("native"), 1, fast_math=False, cache=False)
+SHARES = (0.9, 0.6, 0.3)
+
+
+def _are_same(found: Results, wanted: Results) -> bool:
+    pairs = [*zip(found.outputs, wanted.outputs, strict=True)]
+    pairs += [(found.state[state], value) for state, value in wanted.state.items()]
+    return all(a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def _limited(family: str, seed: int) -> tuple[int, int]:
+    """Return how many limits of a program could be kept, and how many computed anything again."""
+    graph, inputs = FAMILIES[family].program(seed)
+    free = Executable(graph, OPTIONS)
+    arrays = [np.asarray(a) for a in inputs]
+    wanted, arena = run_native(free, arrays), free.program.arena_bytes
+    kept = again = 0
+    for share in SHARES:
+        limit = int(share * arena)
+        try:
+            limited = Executable(graph, replace(OPTIONS, memory_limit=limit))
+        except CompileError:
+            continue
+        kept += 1
+        again += any(d.reason.startswith("computed again") for d in limited.decisions)
+        assert limited.program.arena_bytes <= limit
+        assert _are_same(run_native(limited, arrays), wanted)
+    return kept, again
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_programs_under_a_limit_give_the_same_bits(family: str) -> None:
+    for seed in range(6):
+        _limited(family, seed)
+
+
+def test_a_limit_is_often_kept_by_computing_again() -> None:
+    found = [_limited("training", seed) for seed in range(12)]
+    assert sum(kept for kept, _ in found) >= 6
+    assert sum(again for _, again in found) >= 2
