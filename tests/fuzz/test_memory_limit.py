@@ -11,7 +11,7 @@ from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.errors import CompileError
 from symgrad.runtime.executable import Executable
-from tests.support.evaluators import Results
+from symgrad.codegen.program.run import Results
 from tests.support.floors import run_native
 from tests.support.fuzz_families import FAMILIES
 

@@ -62,12 +62,7 @@ def freeing_order(
     ready = [number for number in order if not waiting[number]]
     found: list[int] = []
     while ready:
-        freeing = [
-            number
-            for number in ready
-            if sum(t.type.nbytes for t in made[number])
-            <= FEW_BYTES_MADE + sum(t.type.nbytes for t in reads[number] if readers[t] == 1)
-        ]
+        freeing = [n for n in ready if _is_freeing(reads[n], made[n], readers)]
         chosen = min(freeing or ready, key=place.__getitem__)
         ready.remove(chosen)
         found.append(chosen)
@@ -78,3 +73,16 @@ def freeing_order(
             if not waiting[user]:
                 ready.append(user)
     return found
+
+
+def _is_freeing(
+    reads: Collection[Tensor], made: Collection[Tensor], readers: Mapping[Tensor, int]
+) -> bool:
+    """Return whether a group takes hardly more memory than what only it still reads.
+
+    One that only writes a variable, and frees nothing, may as well come later: until then others
+    may compute again what they make of the old value.
+    """
+    freed = sum(t.type.nbytes for t in reads if readers[t] == 1)
+    taken = sum(t.type.nbytes for t in made)
+    return taken <= freed + FEW_BYTES_MADE and (freed > 0 or taken > 0)
