@@ -35,7 +35,8 @@ from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, Machine
 from symgrad.codegen.target import Target
 from symgrad.graph.graph import Graph
-from symgrad.passes.fusion.timetable import Timetable
+from symgrad.passes.fusion.partition import Partition
+from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.pipeline import (
     FUSE,
     GRAPH_PASSES,
@@ -45,7 +46,7 @@ from symgrad.passes.pipeline import (
     run_graph_passes,
 )
 from symgrad.passes.rewrites.rewrite import Decision
-from symgrad.passes.table import ALL_PASSES, Options, PassRunner, check_order
+from symgrad.passes.table import ALL_PASSES, Options, Pass, PassRunner, check_order
 from symgrad.records import dataclass
 
 PASSES = (*GRAPH_PASSES, *KERNEL_PASSES, *PROGRAM_PASSES)
@@ -123,24 +124,28 @@ def lower_graph(
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)
     sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))
     optimized = run_graph_passes(sized, runner)
-    found = _kernels(optimized, None, machine, runner)
+    partition = runner.apply(FUSE, optimized, Nesting())
+    found = _kernels(partition, machine, runner)
     limit = options.memory_limit
-    if limit is not None and found.program.arena_bytes > limit:
-        silent = runner.silent()
-        with_limit = limit_memory(
-            optimized, found, limit, lambda graph, times: _kernels(graph, times, machine, silent)
-        )
-        runner.tell(with_limit.decisions)
-        optimized = with_limit.graph
-        found = _kernels(optimized, with_limit.timetable, machine, runner)
-    return Lowered(sized, optimized, found.program, found.sources)
+    if limit is None or found.program.arena_bytes <= limit:
+        return Lowered(sized, optimized, found.program, found.sources)
+    arena, silent = found.program.arena_bytes, runner.silent()
+    freeing = silent.apply(FUSE, optimized, Nesting(frees_early=True))
+    limited = limit_memory(arena, freeing, limit, lambda p: _kernels(p, machine, silent))
+    runner.tell(limited.decisions)
+    partition = runner.apply(LIMITED, limited.partition, None)
+    found = _kernels(partition, machine, runner)
+    return Lowered(sized, partition.graph, found.program, found.sources)
 
 
-def _kernels(
-    graph: Graph, timetable: Timetable | None, machine: Machine, runner: PassRunner
-) -> BuiltProgram:
-    """Take a graph of known sizes to a program of kernels with a plan of memory."""
-    partition = runner.apply(FUSE, graph, Nesting(timetable=timetable))
+# What has been found to fit a limit of memory, which is verified and shown as what fusion makes.
+LIMITED: Pass[Partition, None, Partition] = Pass(
+    "limit-memory", lambda partition, _: partition, print=str, verify=verify_partition
+)
+
+
+def _kernels(partition: Partition, machine: Machine, runner: PassRunner) -> BuiltProgram:
+    """Take a partition to a program of scheduled kernels with a plan of memory."""
     built = build_program(partition, machine, runner)
     program = run_program_passes(built.program, Scheduled(machine, built.alone), runner)
     return replace(built, program=program)

@@ -28,7 +28,6 @@ from symgrad.passes.calls.split_complex import split_complex
 from symgrad.passes.calls.thread_effects import thread_effects
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
-from symgrad.passes.fusion.timetable import Timetable
 from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.loops.hoist_scanned import hoist_scanned
 from symgrad.passes.loops.join_loops import join_loops
@@ -81,7 +80,7 @@ class Nesting:
 
     first_status: int = 1
     carried: Sequence[tuple[int, int]] = ()
-    timetable: Timetable | None = None
+    frees_early: bool = False
 
 
 SPECIALIZE: Pass[Graph, Mapping[str, int], Graph] = Pass(
@@ -98,7 +97,9 @@ SPECIALIZE: Pass[Graph, Mapping[str, int], Graph] = Pass(
 
 FUSE: Pass[Graph, Nesting, Partition] = Pass(
     "fuse",
-    lambda graph, nesting: fuse(graph, nesting.first_status, nesting.carried, nesting.timetable),
+    lambda graph, nesting: fuse(
+        graph, nesting.first_status, nesting.carried, frees_early=nesting.frees_early
+    ),
     print=str,
     verify=verify_partition,
     after={

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from symgrad.codegen.program.run import Results
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.errors import CompileError
 from symgrad.runtime.executable import Executable
-from symgrad.codegen.program.run import Results
 from tests.support.floors import run_native
 from tests.support.fuzz_families import FAMILIES
 

@@ -24,8 +24,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Nested
 from symgrad.passes.fusion.buffers import Buffer, assign_buffers
-from symgrad.passes.fusion.partition import FusionGroup
-from symgrad.passes.fusion.timetable import FREEING, Timetable
+from symgrad.passes.fusion.partition import FusionGroup, Partition
 from symgrad.passes.memory.evict import Evicted, evict
 from symgrad.passes.memory.rebuild import rebuilt
 from symgrad.passes.memory.turns import Course, TakenBytes, ranges_of
@@ -36,35 +35,35 @@ RULE = "memory-limit"
 _MOST_TRIED = 8  # programs; most fit at the second or third
 _SHOWN = 3  # buffers that an error lists
 
-Lower = Callable[[Graph, Timetable | None], BuiltProgram]
+Lower = Callable[[Partition], BuiltProgram]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limited:
-    """A graph that fits a limit, when its groups run, and what has been decided for that."""
+    """Groups whose temporaries fit into a limit, and what has been decided for that."""
 
-    graph: Graph
-    timetable: Timetable
+    partition: Partition
     decisions: tuple[Decision, ...]
 
 
-def limit_memory(graph: Graph, first: BuiltProgram, limit: int, lower: Lower) -> Limited:
-    """Return what `graph` becomes to take `limit` bytes, of which the program `first` takes more.
+def limit_memory(before: int, freeing: Partition, limit: int, lower: Lower) -> Limited:
+    """Return what `freeing` becomes to take `limit` bytes, whose groups free memory early.
 
-    `lower` makes programs. Raises `CompileError` where none is found that fits.
+    A program in the order of the graph takes more: `before` bytes. `lower` makes programs. Raises
+    `CompileError` where none is found that fits.
     """
-    reordered = lower(graph, FREEING)
-    before, arena = first.program.arena_bytes, reordered.program.arena_bytes
+    reordered = lower(freeing)
+    graph, arena = freeing.graph, reordered.program.arena_bytes
+    first = _order_decision(graph, before, arena, limit)
     if arena <= limit:
-        return Limited(graph, FREEING, (_order_decision(graph, before, arena, limit),))
+        return Limited(freeing, (first,))
     search = _Search(reordered, limit, lower)
     found = search.found()
     if found is None:
         raise _refusal(graph, before, search.least, limit)
-    graph_again, timetable, evicted = found
-    decisions = [_order_decision(graph, before, arena, limit)]
-    decisions += [_decision(e, search.least.program.arena_bytes, limit) for e in evicted]
-    return Limited(graph_again, timetable, tuple(decisions))
+    partition, evicted = found
+    least = search.least.program.arena_bytes
+    return Limited(partition, (first, *(_decision(e, least, limit) for e in evicted)))
 
 
 class _Search:
@@ -77,8 +76,8 @@ class _Search:
         self._lower = lower
         self._taken = taken_bytes(start)
 
-    def found(self) -> tuple[Graph, Timetable, list[Evicted]] | None:
-        """Return a graph that fits with what it does not keep, None if none was found."""
+    def found(self) -> tuple[Partition, list[Evicted]] | None:
+        """Return groups that fit with what they do not keep, None if none were found."""
         peak = ranges_of(self._course().turns).peak
         budget = self._limit - max(self._start.program.arena_bytes - peak, 0)
         for _ in range(_MOST_TRIED):
@@ -90,13 +89,13 @@ class _Search:
                 evicted, peaks = evict(course, budget, most)
             if not evicted:
                 return None
-            graph, timetable = rebuilt(course)
-            program = self._lower(graph, timetable)
+            partition = rebuilt(course)
+            program = self._lower(partition)
             arena = program.program.arena_bytes
             if arena < self.least.program.arena_bytes:
                 self.least = program
             if arena <= self._limit:
-                return graph, timetable, evicted
+                return partition, evicted
             if peaks[-1] > budget:
                 return None
             budget = min(budget, peaks[-1]) - max(arena - self._limit, 1)

@@ -18,7 +18,6 @@ from symgrad.graph.structures import (
 )
 from symgrad.passes.costs import flops_per_element
 from symgrad.passes.fusion.partition import Specs
-from symgrad.passes.fusion.timetable import Timetable
 from symgrad.passes.rewrites.rewrite import IS_RESULT
 from symgrad.records import dataclass
 
@@ -97,13 +96,14 @@ class Drafts:
         carried: Sequence[tuple[int, int]],
         again: frozenset[Tensor] = frozenset(),
         facts: _Facts | None = None,
-        timetable: Timetable | None = None,
+        *,
+        frees_early: bool = False,
     ) -> None:
         self.graph = graph
         self.specs = specs
         self.first_status = first_status
         self.carried = carried
-        self.timetable = timetable
+        self.frees_early = frees_early
         self.again = again  # computed by each group that wants it
         self._facts = facts = facts or _facts_of(graph, specs)
         self.position, self.fallible = facts.position, facts.fallible
@@ -150,7 +150,7 @@ class Drafts:
     def anew(self, again: frozenset[Tensor]) -> Drafts:
         """Return the state before anything was drafted, `again` being computed where it is used."""
         given = self.graph, self.specs, self.first_status, self.carried
-        return Drafts(*given, again, self._facts, self.timetable)
+        return Drafts(*given, again, self._facts, frees_early=self.frees_early)
 
     def open(self, node: Node, anchor: Node | None) -> Draft:
         """Open a group whose result is `node`."""

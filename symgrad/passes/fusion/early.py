@@ -81,8 +81,6 @@ def _made_of(drafts: Drafts, draft: Draft, producer: Draft, arrays: list[Tensor]
         cone = _cone(drafts, draft, node, there)
         if cone is None or len(producer.nodes) + len(cone) > MAX_NODES:
             continue
-        if drafts.timetable is not None and drafts.timetable.is_too_early(cone, producer.results):
-            continue
         others = draft.nodes - cone
         read_by_others = {t for other in others for t in other.inputs}
         read = {t for inner in cone for t in inner.inputs}

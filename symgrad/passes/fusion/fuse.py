@@ -36,7 +36,6 @@ from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.recompute import cheap_again
-from symgrad.passes.fusion.timetable import Timetable
 from symgrad.passes.fusion.windows import is_left_out, is_read_through
 
 READ_BY_PRODUCT = "a product reads it many times"
@@ -47,16 +46,17 @@ def fuse(
     graph: Graph,
     first_status: int = 1,
     carried: Sequence[tuple[int, int]] = (),
-    timetable: Timetable | None = None,
+    *,
+    frees_early: bool = False,
 ) -> Partition:
     """Partition `graph`, whose sizes are all known, into groups.
 
     The nodes are numbered from `first_status` on, for the failures of a program to name them.
     `carried` are pairs of an output and an input whose next value it is, in the body of a loop.
-    A `timetable` says when groups run, if not in the order of the graph.
+    With `frees_early` those that free memory run first, in which order results have the same bits.
     """
     specs = with_known_places({node: kernel_spec(node) for node in graph.nodes})
-    drafts = _drafted(Drafts(graph, specs, first_status, carried, timetable=timetable))
+    drafts = _drafted(Drafts(graph, specs, first_status, carried, frees_early=frees_early))
     again = cheap_again(drafts)
     if again:
         drafts = _drafted(drafts.anew(again))

@@ -160,9 +160,6 @@ def _obstacle(
         return f"the two kernels compute more than {max_nodes} nodes"
     if _has_many_streams(drafts, draft, producer):
         return f"the two kernels use more than {MAX_STREAMS} buffers"
-    times = drafts.timetable
-    if times is not None and times.is_too_early(draft.nodes, producer.results):
-        return "it is computed again, later"
     return LOOKED_UP if _loses_vectors(drafts, draft, producer) else None
 
 

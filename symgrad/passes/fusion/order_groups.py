@@ -20,6 +20,7 @@ from symgrad.graph.structures import AtIndices, Extern, KernelSpec, Reduce, chec
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import State, is_unbounded
 from symgrad.passes.fusion.draft import Draft, Drafts
+from symgrad.passes.fusion.freeing_order import freeing_order
 from symgrad.passes.fusion.partition import (
     FusionGroup,
     Partition,
@@ -28,7 +29,6 @@ from symgrad.passes.fusion.partition import (
     written_over,
 )
 from symgrad.passes.fusion.placing import placed_results
-from symgrad.passes.fusion.timetable import freeing_order
 
 
 def order_groups(drafts: Drafts) -> Partition:
@@ -148,7 +148,7 @@ class _Precedence:
         """
         if draft.anchor is None or not self._drafts.traits(draft.anchor).writes_rows:
             return []
-        if self._drafts.timetable is None and draft.anchor.outputs[0] not in self._new_values:
+        if not self._drafts.frees_early and draft.anchor.outputs[0] not in self._new_values:
             return []
         return [n for n in topological(draft.anchor.inputs) if n not in draft.nodes]
 
@@ -271,8 +271,7 @@ class _Precedence:
                 if waiting[user] == 0:
                     heapq.heappush(ready, (rank[user], user))
         assert len(order) == len(self._live), "groups wait for each other"
-        is_free = self._drafts.timetable is not None and not self._drafts.timetable.places
-        return self._freeing(order) if is_free else order
+        return self._freeing(order) if self._drafts.frees_early else order
 
     def _freeing(self, order: list[Draft]) -> list[Draft]:
         """Return `order` with groups earlier that free memory, unless calls are in an order."""
@@ -293,9 +292,6 @@ class _Precedence:
         other groups is behind, and late calls come last. What makes little of much, as the sum for
         a bias does, comes before all: what it reads is in caches then, and is needed no longer.
         """
-        times = self._drafts.timetable
-        if times is not None and times.places:
-            return [times.place(draft.results) for draft in self._live]
         when = [self._when(draft) for draft in self._live]
         early = [number for number, found in enumerate(when) if found == "early"]
         if not early:

@@ -17,7 +17,6 @@ several layers may follow one another once more, of which the last is used first
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field
 
 import numpy as np
@@ -193,7 +192,7 @@ class _Planning:
     def _add(self, plan: _Repetition, first: Turn, tensor: Tensor) -> list[tuple[Tensor, Version]]:
         """Plan to compute `tensor` again, as `first` did; return what is read for that."""
         stored, inner = self._course.partition.stored, set(first.nodes)
-        nodes = _cone(first.nodes, tensor.node)
+        nodes = self._course.cone(first, tensor)
         outer = {stored(t) for n in nodes for t in n.inputs if t.node not in inner}
         joined = self._joined(plan, first, outer)
         if joined is None and first not in plan.nodes:
@@ -204,7 +203,8 @@ class _Planning:
         read = [] if known else outer
         plan.price += self._course.price_of_memory(read, [tensor])
         plan.nodes.setdefault(first, []).extend(n for n in nodes if n not in known)
-        plan.wanted.setdefault(first, []).append(tensor)
+        wanted = [tensor] if self._course.may_be_cut(first.group) else first.writes
+        plan.wanted.setdefault(first, []).extend(wanted)
         if joined is not None:
             plan.joins[first] = joined
             plan.is_possible = outer <= joined.reads.keys()
@@ -252,15 +252,6 @@ class _Planning:
         return None
 
 
-def _cone(nodes: Sequence[Node], last: Node) -> list[Node]:
-    """Return those of `nodes` that `last`, one of them, is computed of."""
-    needed = {last}
-    for node in reversed(nodes):
-        if node in needed:
-            needed.update(t.node for t in node.inputs)
-    return [node for node in nodes if node in needed]
-
-
 def _repeat(course: Course, plan: _Repetition) -> None:
     """Give the turns of `plan` once more; who comes behind the peak reads what they leave."""
     turns = course.turns
@@ -287,6 +278,15 @@ def _repeat(course: Course, plan: _Repetition) -> None:
         if later.reads.get(version.tensor) is version:
             later.reads[version.tensor] = reads[version.tensor]
     turns[plan.place : plan.place] = added
+    _drop_unread(course, version)
+
+
+def _drop_unread(course: Course, version: Version) -> None:
+    """Do not have `version` written where nobody reads it any more."""
+    tensor, writer = version.tensor, version.writer
+    is_read = any(turn.reads.get(tensor) is version for turn in course.turns)
+    if not is_read and writer is not None and course.may_be_cut(writer.group):
+        del writer.writes[tensor]
 
 
 def _read_for(course: Course, turn: Turn, versions: dict[Tensor, Version]) -> None:

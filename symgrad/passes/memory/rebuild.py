@@ -1,91 +1,167 @@
-"""From turns back to a graph: what has several turns is computed by as many nodes."""
+"""From turns back to a partition: what has several turns is a group of other nodes in each.
+
+Groups are the same kernels as before, so results have the same bits; only what is no longer read of
+the result of a product, or of what is element by element, is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from symgrad.graph.build import are_same, inside, rebuild
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
-from symgrad.passes.fusion.timetable import Timetable
-from symgrad.passes.memory.turns import Course, Turn, Version
+from symgrad.graph.structures import KernelSpec
+from symgrad.passes.fusion.partition import FusionGroup, Partition
+from symgrad.passes.memory.turns import Course, Turn, Version, cone
+from symgrad.records import dataclass
+
+AGAIN = "it is computed again, so that it takes no memory in between"
 
 
-def rebuilt(course: Course) -> tuple[Graph, Timetable]:
-    """Return the graph of which a partition has the turns of `course`, and when they are."""
+def rebuilt(course: Course) -> Partition:
+    """Return the partition with a group for each turn of `course`."""
     building = _Building(course)
     with inside(course.partition.graph.region):
-        for place, turn in enumerate(course.turns):
-            building.add(turn, place)
-        graph = building.graph()
-    return graph, Timetable(building.places, building.not_before)
+        for turn, needed in _live_turns(course):
+            building.add(turn, needed)
+        return building.partition()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Needed:
+    """What is computed in a turn, and what it leaves in memory."""
+
+    nodes: Sequence[Node]
+    outputs: Sequence[Tensor]
+
+
+def _live_turns(course: Course) -> list[tuple[Turn, _Needed]]:
+    """Return the turns that are needed, with what they compute and leave in memory."""
+    partition = course.partition
+    pinned = {partition.stored(t) for t in partition.graph.roots}
+    pinned |= {*partition.placed, *partition.rewriting, *partition.rewriting.values()}
+    read: set[Version] = set()
+    found = []
+    for turn in reversed(course.turns):
+        outputs = [*turn.writes]
+        nodes: Sequence[Node] = turn.nodes
+        if course.may_be_cut(turn.group):
+            is_read = {t: turn.writes[t] in read or t in pinned for t in outputs}
+            outputs = [t for t in outputs if is_read[t]]
+            nodes = cone(turn.nodes, [t.node for t in outputs])
+        if not outputs:
+            continue
+        found.append((turn, _Needed(nodes, outputs)))
+        inner = set(nodes)
+        outer = {partition.stored(t) for n in nodes for t in n.inputs if t.node not in inner}
+        read |= {version for t, version in turn.reads.items() if t in outer}
+    return found[::-1]
 
 
 class _Building:
-    """Builds nodes turn by turn. Nodes stay as they are where their operands do."""
+    """Builds groups turn by turn. Nodes stay as they are where their operands do."""
 
     def __init__(self, course: Course) -> None:
-        self._partition = course.partition
+        self._old = course.partition
         self._made: dict[Version, Tensor] = {}
         self._nodes: dict[Hashable, Node] = {}
-        self._last: dict[Tensor, Version] = {}
-        self._first = -1  # the place of the last turn that is no repetition
-        self.places: dict[Node, int] = {}
-        self.not_before: dict[Node, int] = {}
+        self._first: dict[Tensor, Tensor] = {}  # what the first turn leaves of each
+        self._specs: dict[Node, KernelSpec | None] = dict(self._old.specs)
+        self._storage: dict[Tensor, Tensor] = {}
+        self._reasons: dict[Tensor, str] = {}
+        self._anchors: dict[Node, Node] = {}
+        self._groups: list[FusionGroup] = []
 
-    def add(self, turn: Turn, place: int) -> None:
-        """Build the nodes of a turn."""
-        if turn.again is None:
-            self._first = place
+    def add(self, turn: Turn, needed: _Needed) -> None:
+        """Build the group of a turn."""
         inner: dict[Tensor, Tensor] = {}
-        for node in turn.nodes:
+        again = None if turn.again is None else turn
+        nodes: list[Node] = []
+        inputs: dict[Tensor, None] = {}
+        for node in needed.nodes:
+            outer = [t for t in node.inputs if t not in inner]
+            inputs.update((self._read(turn, t), None) for t in outer)
             operands = tuple(
                 [inner[t] if t in inner else self._outer(turn, t) for t in node.inputs]
             )
-            new = self._node(node, operands, turn)
-            inner.update(zip(node.outputs, new.outputs, strict=True))
-            self.places.setdefault(new, place)
-            if turn.again is not None:
-                self.not_before.setdefault(new, self._first)
-        for tensor, version in turn.writes.items():
-            self._made[version] = inner.get(tensor, tensor)
-            if turn.again is None:
-                self._last[tensor] = version
+            nodes.append(self._node(node, operands, again))
+            inner.update(zip(node.outputs, nodes[-1].outputs, strict=True))
+        for tensor in needed.outputs:
+            made = self._made[turn.writes[tensor]] = inner.get(tensor, tensor)
+            if again is None:
+                self._first[tensor] = made
+            reason = self._old.reasons.get(tensor) if again is None else AGAIN
+            if reason is not None:
+                self._reasons[made] = reason
+        anchor = turn.group.anchor
+        if anchor is not None:
+            self._anchors.setdefault(anchor, inner[anchor.outputs[0]].node)
+        group = FusionGroup(
+            tuple(nodes),
+            None if anchor is None else inner[anchor.outputs[0]].node,
+            tuple(inner.get(t, t) for t in needed.outputs),
+            tuple(inputs) if nodes else turn.group.inputs,
+            turn.group.domain,
+        )
+        self._groups.append(group)
+
+    def _read(self, turn: Turn, tensor: Tensor) -> Tensor:
+        """Return what holds `tensor`, which a turn reads from memory."""
+        version = turn.reads[self._old.stored(tensor)]
+        return version.tensor if version.writer is None else self._made[version]
 
     def _outer(self, turn: Turn, tensor: Tensor) -> Tensor:
         """Return what `tensor`, which is in memory or another shape of that, is in a turn."""
-        stored = self._partition.stored(tensor)
-        version = turn.reads.get(stored)
-        assert version is not None, f"a turn does not say where it reads {tensor!r}"
-        made = stored if version.writer is None else self._made[version]
-        return self._in_shape(tensor, made)
+        return self._in_shape(tensor, self._read(turn, tensor))
 
     def _in_shape(self, tensor: Tensor, made: Tensor) -> Tensor:
         """Return `tensor`, where `made` is what holds its elements."""
         shapes = []
-        while tensor in self._partition.storage:
+        while tensor in self._old.storage:
             shapes.append(tensor.node)
-            tensor = self._partition.storage[tensor]
+            tensor = self._old.storage[tensor]
         for node in reversed(shapes):
             made = self._node(node, (made,), None).output
         return made
 
-    def _node(self, node: Node, operands: tuple[Tensor, ...], turn: Turn | None) -> Node:
-        again = None if turn is None or turn.again is None else turn
-        if again is None and are_same(operands, node.inputs):
-            return node
+    def _node(self, node: Node, operands: tuple[Tensor, ...], again: Turn | None) -> Node:
         key = node, operands, again
         if key not in self._nodes:
-            self._nodes[key] = rebuild(node, operands)
-        return self._nodes[key]
+            is_same = again is None and are_same(operands, node.inputs)
+            self._nodes[key] = node if is_same else rebuild(node, operands)
+        new = self._nodes[key]
+        self._specs[new] = self._old.specs[node]
+        if node.outputs[0] in self._old.storage:
+            self._storage[new.output] = operands[0]
+        return new
 
-    def graph(self) -> Graph:
-        """Return the graph with its results as the turns leave them."""
-        graph = self._partition.graph
-        mapping = {}
-        for root in graph.roots:
-            stored = self._partition.stored(root)
-            version = self._last.get(stored)
-            if version is not None:
-                mapping[root] = self._in_shape(root, self._made[version])
-        return graph.with_roots(mapping)
+    def partition(self) -> Partition:
+        """Return the partition with its results as the turns leave them."""
+        old = self._old
+        mapping = {t: self._in_shape(t, self._of(old.stored(t))) for t in old.graph.roots}
+        graph = old.graph.with_roots(mapping)
+        in_place = {update.variable.state for update in old.in_place}
+        return Partition(
+            graph,
+            self._specs,
+            tuple(self._groups),
+            self._storage,
+            frozenset(u for u in graph.updates if u.variable.state in in_place),
+            old.overwriting,
+            {self._of(value): self._of(base) for value, base in old.rewriting.items()},
+            {
+                self._of(t): replace(placed, node=self._anchors[placed.node])
+                for t, placed in old.placed.items()
+            },
+            self._reasons,
+            _statuses(old, graph),
+        )
+
+    def _of(self, tensor: Tensor) -> Tensor:
+        return self._first.get(tensor, tensor)
+
+
+def _statuses(old: Partition, graph: Graph) -> dict[Node, int]:
+    return {node: i for i, node in enumerate(graph.nodes, min(old.status.values(), default=1))}

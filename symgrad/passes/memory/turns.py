@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from symgrad.cost_model import PER_BYTE_READ, PER_BYTE_WRITTEN
 from symgrad.graph.node import Node, Tensor
+from symgrad.graph.structures import Contract
 from symgrad.graph.types import State
 from symgrad.passes.costs import picoseconds
 from symgrad.passes.fusion.buffers import Buffers
@@ -123,6 +124,7 @@ class Course:
         self._first_of = {turn.group: turn for turn in self.turns}
         self.first = {t: turn for turn in self.turns for t in turn.writes}
         self._written = _written_states(partition)
+        self._may_be_cut = {g: self._can_cut(g) for g in partition.groups}
         self._repeatable = {g: self._can_repeat(g) for g in partition.groups}
 
     def bytes_of(self, tensor: Tensor) -> int:
@@ -137,6 +139,24 @@ class Course:
     def is_repeatable(self, group: FusionGroup) -> bool:
         """Return whether `group` may run again: it runs nothing nested, and can not fail."""
         return self._repeatable[group]
+
+    def may_be_cut(self, group: FusionGroup) -> bool:
+        """Return whether part of `group` gives the bits that all of it does.
+
+        The order of a fold may depend on what is done with it.
+        """
+        return self._may_be_cut[group]
+
+    def _can_cut(self, group: FusionGroup) -> bool:
+        spec = None if group.anchor is None else self.partition.specs[group.anchor]
+        is_plain = group.anchor is None or isinstance(spec, Contract)
+        return is_plain and all(len(node.outputs) == 1 for node in group.nodes)
+
+    def cone(self, turn: Turn, tensor: Tensor) -> list[Node]:
+        """Return what a turn computes to have `tensor`, one of its results."""
+        if not self.may_be_cut(turn.group):
+            return [*turn.nodes]
+        return cone(turn.nodes, [tensor.node])
 
     def _can_repeat(self, group: FusionGroup) -> bool:
         specs = self.partition.specs
@@ -159,6 +179,15 @@ class Course:
         """Return how long it takes to read and write tensors, in picoseconds."""
         bytes_read = sum(t.type.nbytes for t in read)
         return PER_BYTE_READ * bytes_read + PER_BYTE_WRITTEN * sum(t.type.nbytes for t in written)
+
+
+def cone(nodes: Sequence[Node], last: Iterable[Node]) -> list[Node]:
+    """Return those of `nodes` that the `last` ones are computed of, and these."""
+    needed = set(last)
+    for node in reversed(nodes):
+        if node in needed:
+            needed.update(t.node for t in node.inputs)
+    return [node for node in nodes if node in needed]
 
 
 def _cells(partition: Partition, buffers: Buffers, taken: TakenBytes) -> dict[Tensor, Cell]:

@@ -1,42 +1,15 @@
-"""Timetable of groups: in which order they run where the memory of a program is limited.
+"""List scheduling of groups for memory: those that free memory run as soon as they can.
 
-Without one, groups run in the order of the graph, and what is computed twice would be one kernel
-as soon as fusion sees both.
+Otherwise groups run in the order of the graph, in which the gradients of weights come last: until
+then both operands of each are alive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from symgrad.cost_model import FEW_BYTES_MADE
-from symgrad.graph.node import Node, Tensor
-from symgrad.records import dataclass
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Timetable:
-    """When the groups of nodes run. Without `places`, those that free memory run first.
-
-    `places` numbers nodes in the order of their groups. What is computed again must not be computed
-    sooner, or it would be kept as long as before: `not_before` has the place that it comes behind.
-    """
-
-    places: Mapping[Node, int]
-    not_before: Mapping[Node, int]
-
-    def place(self, nodes: Iterable[Node]) -> int:
-        """Return the place of a group with these results."""
-        return max((self.places[node] for node in nodes if node in self.places), default=0)
-
-    def is_too_early(self, nodes: Iterable[Node], producer: Iterable[Node]) -> bool:
-        """Return whether a group with the results `producer` runs before one of `nodes` may."""
-        if not self.not_before:
-            return False
-        first = max((self.not_before.get(node, -1) for node in nodes), default=-1)
-        return self.place(producer) < first
-
-
-FREEING = Timetable({}, {})
+from symgrad.graph.node import Tensor
 
 
 def freeing_order(
