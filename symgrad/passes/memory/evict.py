@@ -146,7 +146,7 @@ def _kept_over(course: Course, ranges: Ranges, peak: int) -> list[tuple[Version,
     for place in range(peak + 1, len(turns)):
         for version in turns[place].reads.values():
             cell = version.cell
-            is_large = cell.nbytes * _LEAST_SHARE >= ranges.peak
+            is_large = cell.nbytes * _LEAST_SHARE >= max(ranges.peak, 1)
             if not is_large or cell.is_fixed or cell in touched or version in found:
                 continue
             if ranges.first[cell] < peak:

@@ -45,14 +45,11 @@ def _live_turns(course: Course) -> list[tuple[Turn, _Needed]]:
     read: set[Version] = set()
     found = []
     for turn in reversed(course.turns):
-        outputs = [*turn.writes]
-        nodes: Sequence[Node] = turn.nodes
-        if course.may_be_cut(turn.group):
-            is_read = {t: turn.writes[t] in read or t in pinned for t in outputs}
-            outputs = [t for t in outputs if is_read[t]]
-            nodes = cone(turn.nodes, [t.node for t in outputs])
-        if not outputs:
+        last = [t.node for t, v in turn.writes.items() if v in read or t in pinned]
+        if not last:
             continue
+        nodes = cone(turn.nodes, last)
+        outputs = [t for t in turn.writes if t.node in last]
         found.append((turn, _Needed(nodes, outputs)))
         inner = set(nodes)
         outer = {partition.stored(t) for n in nodes for t in n.inputs if t.node not in inner}
@@ -142,11 +139,15 @@ class _Building:
         old = self._old
         mapping = {t: self._in_shape(t, self._of(old.stored(t))) for t in old.graph.roots}
         graph = old.graph.with_roots(mapping)
+        place = {node: i for i, node in enumerate(graph.nodes)}
+        groups = [
+            replace(g, nodes=tuple(sorted(g.nodes, key=place.__getitem__))) for g in self._groups
+        ]
         in_place = {update.variable.state for update in old.in_place}
         return Partition(
             graph,
             self._specs,
-            tuple(self._groups),
+            tuple(groups),
             self._storage,
             frozenset(u for u in graph.updates if u.variable.state in in_place),
             old.overwriting,

@@ -166,7 +166,7 @@ class Course:
                 return False
             if not is_surely_in_range(node, specs[node]):
                 return False
-        return bool(group.nodes)
+        return bool(group.nodes) and (self._may_be_cut[group] or len(group.outputs) == 1)
 
     def price(self, nodes: Iterable[Node]) -> int:
         """Return how long `nodes` take, in picoseconds."""
