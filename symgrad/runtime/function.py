@@ -54,9 +54,16 @@ def compile(
     `check_numerics` a step looks whether all that it gives, and all new values of variables, are
     finite. If not, it raises `NotFiniteError`, which names the op that made nan or infinity of
     finite operands, and no variable has changed; what a `where` cuts off is no error.
+
+    `memory_limit` bounds the bytes of the temporaries of a step, `step.memory.arena_bytes`: what it
+    takes beside inputs, outputs, variables, constants and the tapes of loops without a bound. A
+    program that takes more computes again what it would have kept for its gradient, at the least
+    cost that is found; results have the same bits, and `step.decisions` says what it is. One that
+    takes less is what it is without a limit. Each size of a step keeps the limit.
+
     Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
-    target that is not known, a number of threads that is none, or an option this version does not
-    have.
+    target that is not known, a number of threads or of bytes that is none, or a limit of memory
+    that no program was found for.
 
     >>> x, w = sg.placeholder((2,), name="x"), sg.variable([1.0, 2.0], name="w")
     >>> step = sg.compile([x], sg.sum(w * x), [(w, w - 0.1 * x)])

@@ -205,9 +205,9 @@ def test_an_unknown_level():
     """)  # fmt: skip
 
 
-def test_an_option_that_this_version_does_not_have():
-    assert_refused(lambda: sg.compile([X], X, memory_limit=4), RuntimeError, """
-        compile: memory_limit=4 is not supported in this version
+def test_a_limit_of_memory_that_is_no_number_of_bytes():
+    assert_refused(lambda: sg.compile([X], X, memory_limit=-1), RuntimeError, """
+        compile: memory_limit=-1 is no number of bytes
           --> <here>
     """)  # fmt: skip
 

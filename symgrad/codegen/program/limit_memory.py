@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 from symgrad.codegen.program.arena import lifetimes_of
 from symgrad.codegen.program.language import (
-    ExternInstr,
     Instr,
-    Launch,
+    NativeCall,
     Program,
 )
 from symgrad.codegen.program.source_map import BuiltProgram
@@ -120,7 +119,7 @@ def taken_bytes(built: BuiltProgram) -> TakenBytes:
     scratch: Counter[FusionGroup] = Counter()
     for instr in program.instrs:
         needed = _scratch(program, instr, own)
-        if isinstance(instr, Launch | ExternInstr):
+        if isinstance(instr, NativeCall):
             for group in sources.groups_of(instr):
                 scratch[group] = max(scratch[group], needed)
         elif nested:
