@@ -198,9 +198,8 @@ MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to com
 # ---------------------------------------------------------------------------------------- memory
 
 # Vectors that begin within a cache line, as those of shifted arrays do, are in two lines. Where
-# they are stored a line takes some cycles more, and fewer where they are loaded: of an ode whose
-# arrays are in the second cache, what stores them took 1.2 -> 0.6 ms when they were within lines,
-# and what then loaded others from two lines 0.29 -> 0.45.
+# they are stored a line takes some cycles more than where they are loaded: of an ode in the second
+# cache what stores them took 1.2 -> 0.6 ms within lines, and what loaded others then 0.29 -> 0.45.
 CYCLES_OF_SPLIT_STORE = 4
 CYCLES_OF_SPLIT_LOAD = 1
 LEAST_BYTES_IN_PHASE = 1 << 10

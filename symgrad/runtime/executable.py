@@ -27,7 +27,13 @@ from symgrad.compiler import (
     emit_linkable,
     lower_graph,
 )
-from symgrad.errors import ForeignCallError, IndexOutOfRangeError, TapeError
+from symgrad.errors import (
+    CompileError,
+    ForeignCallError,
+    IndexOutOfRangeError,
+    TapeError,
+    user_source,
+)
 from symgrad.graph.effects import has_effects
 from symgrad.graph.foreign_calls import locate
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
@@ -78,7 +84,7 @@ class Executable:
         key = program_key(sized, options, passes)
         found = None if key is None else find_program(key, sized, options)
         if found is None:
-            self.graph = self.lowered.graph
+            self.graph = self._lowered_first().graph
             program, name = self._compiled()
             if key is not None:
                 keep_program(key, sized, program, name)
@@ -86,6 +92,15 @@ class Executable:
             self.graph = sized
             program, self._found = found
         self._install(program)
+
+    def _lowered_first(self) -> Lowered:
+        """Return the program and the graphs it comes from; an error says whose they are."""
+        try:
+            return self.lowered
+        except CompileError as error:  # a limit of memory that cannot be kept
+            error.subject = self._prepared.graph.name if self.sizes else error.subject
+            error.source = error.source or user_source()
+            raise
 
     def _compiled(self) -> tuple[LoadedProgram, CodeName]:
         compiled = compile_program(self.program, self.options)

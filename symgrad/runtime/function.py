@@ -55,11 +55,10 @@ def compile(
     finite. If not, it raises `NotFiniteError`, which names the op that made nan or infinity of
     finite operands, and no variable has changed; what a `where` cuts off is no error.
 
-    `memory_limit` bounds the bytes of the temporaries of a step, `step.memory.arena_bytes`: what it
-    takes beside inputs, outputs, variables, constants and the tapes of loops without a bound. A
-    program that takes more computes again what it would have kept for its gradient, at the least
-    cost that is found; results have the same bits, and `step.decisions` says what it is. One that
-    takes less is what it is without a limit. Each size of a step keeps the limit.
+    `memory_limit` bounds `step.memory.arena_bytes`: what a step takes beside inputs, outputs,
+    variables, constants and the tapes of loops without a bound. A program that takes more computes
+    again what it would have kept for its gradient; results have the same bits, and `step.decisions`
+    says what it is. Others are what they are without a limit. Each size of a step keeps the limit.
 
     Raises `GraphError` for a placeholder that is missing from `inputs`, `CompileError` for a
     target that is not known, a number of threads or of bytes that is none, or a limit of memory

@@ -188,7 +188,7 @@ class Step(Immutable):
         if key not in self._compiled:
             start = perf_counter()
             with paused_collector():
-                executable = self._executable(sizes)
+                executable = Executable(self._prepared, self._options, sizes)
             entry = executable.entry(
                 name=self.name,
                 single=self._outputs.is_single,
@@ -207,14 +207,6 @@ class Step(Immutable):
             self._run = entry.call if self._outputs.is_direct else self._nested(entry)
             self._run_flat_into = None
         return self._compiled[key]
-
-    def _executable(self, sizes: Mapping[str, int]) -> Executable:
-        try:
-            return Executable(self._prepared, self._options, sizes)
-        except CompileError as error:  # a limit of memory that cannot be kept
-            error.subject = self.name if sizes else error.subject
-            error.source = error.source or user_source()
-            raise
 
     def _log(self, sizes: Mapping[str, int], seconds: float) -> None:
         """Log that the step was compiled: once is expected, and again is what a user may mend."""
