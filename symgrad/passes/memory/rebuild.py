@@ -10,7 +10,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from symgrad.graph.build import are_same, inside, rebuild
-from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import KernelSpec
 from symgrad.passes.fusion.partition import FusionGroup, Partition
@@ -66,6 +65,8 @@ class _Building:
         self._nodes: dict[Hashable, Node] = {}
         self._first: dict[Tensor, Tensor] = {}  # what the first turn leaves of each
         self._specs: dict[Node, KernelSpec | None] = dict(self._old.specs)
+        # As before, also of what is computed again, which cannot fail: for each target the same.
+        self._status: dict[Node, int] = dict(self._old.status)
         self._storage: dict[Tensor, Tensor] = {}
         self._reasons: dict[Tensor, str] = {}
         self._anchors: dict[Node, Node] = {}
@@ -130,6 +131,7 @@ class _Building:
             self._nodes[key] = node if is_same else rebuild(node, operands)
         new = self._nodes[key]
         self._specs[new] = self._old.specs[node]
+        self._status[new] = self._old.status[node]
         if node.outputs[0] in self._old.storage:
             self._storage[new.output] = operands[0]
         return new
@@ -157,12 +159,8 @@ class _Building:
                 for t, placed in old.placed.items()
             },
             self._reasons,
-            _statuses(old, graph),
+            self._status,
         )
 
     def _of(self, tensor: Tensor) -> Tensor:
         return self._first.get(tensor, tensor)
-
-
-def _statuses(old: Partition, graph: Graph) -> dict[Node, int]:
-    return {node: i for i, node in enumerate(graph.nodes, min(old.status.values(), default=1))}

@@ -191,6 +191,33 @@ def test_an_exported_step_has_the_same_arena(tmp_path):
     assert all(library.variables[w.name].tobytes() == w.value.tobytes() for w in weights)
 
 
+def test_a_step_is_exported_for_several_targets_under_a_limit(tmp_path):
+    limit = int(0.7 * _arena())
+    inputs, loss, updates, _ = _training()
+    step = sg.compile(inputs, loss, updates, memory_limit=limit)
+    step.export(tmp_path / "train", formats=["h"], target=["x86-64", "x86-64-v3"])
+    assert (tmp_path / "train.h").exists()
+
+
+def test_an_index_out_of_range_is_named_under_a_limit():
+    table = sg.variable(np.ones((10, 64), np.float32), name="table")
+    ids = sg.placeholder((128,), "int64", name="ids")
+    h = sg.take(table, ids, axis=0)
+    weights = [sg.variable(np.eye(64, dtype=np.float32), name=f"w{i}") for i in range(6)]
+    for w in weights:
+        h = sg.nn.gelu(h @ w)
+    loss = sg.mean(h * h)
+    updates = sg.optim.Adam(0.1).minimize(loss, [table, *weights])
+    arena = sg.compile([ids], loss, updates).memory.arena_bytes
+    step = sg.compile([ids], loss, updates, memory_limit=int(0.8 * arena))
+    assert any(d.reason.startswith("computed again") for d in step.decisions)
+    with pytest.raises(sg.IndexOutOfRangeError, match="index 10 is out of range") as refused:
+        step(np.full(128, 10))
+    assert "test_memory_limit.py" in str(refused.value)
+    assert all(np.array_equal(w.value, np.eye(64)) for w in weights)
+    assert np.all(table.value == 1)
+
+
 def test_what_is_no_number_of_bytes_is_refused():
     x = sg.placeholder((2,), name="x")
     for wrong in (-1, 1.5, True, "1 GB"):
