@@ -22,7 +22,7 @@ STRUCTURES = tuple(cls.__name__ for cls in get_args(KernelSpec))
 REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
 SEEDS = {
     **{"ops": 100, "long": 100, "training": 20, "control": 800},
-    **{"recurrences": 60, "layers": 130, "complex": 80, "matrices": 250, "alike": 60},
+    **{"recurrences": 60, "layers": 80, "complex": 80, "matrices": 250, "alike": 60},
 }
 # Programs take long to build. Those of the last seeds have what is rare.
 FEWER_SEEDS = {
@@ -31,7 +31,7 @@ FEWER_SEEDS = {
     "training": (*range(4), 13),
     "control": (*range(20), 31, 32, 38, 52, 73),
     "recurrences": range(12),
-    "layers": (*range(8), 121),
+    "layers": (*range(8), 35),
     "complex": (*range(16), 21),
     "matrices": (*range(16), 240),
     "alike": range(14),
