@@ -20,8 +20,8 @@ from symgrad.codegen.contract.border import (
 )
 from symgrad.codegen.contract.elements import (
     Elements,
-    counted_loop,
     emit_streamed,
+    final_loop,
     index,
     scalar_type,
 )
@@ -139,7 +139,7 @@ class _LoopNest:
             yield whole
             return
         builder = self._builder
-        with counted_loop(builder, *whole, size) as start:
+        with final_loop(builder, *whole, size) as start:
             stop = builder.add(start, index(size))
             is_inside = builder.icmp_signed("<", stop, whole[1])
             yield start, builder.select(is_inside, stop, whole[1])
@@ -149,7 +149,7 @@ class _LoopNest:
         seen = (self._zeros,) if plan.sees_zeros else ()
         if plan.sees_zeros:
             builder.store(ir.Constant(self._lanes, None), self._zeros, 64)
-        with counted_loop(builder, *panels) as j:
+        with final_loop(builder, *panels) as j:
             self._emit_panel_packing(j, panels, steps, seen)
         if plan.sees_zeros:
             zeros = builder.load(self._zeros, typ=self._lanes, align=64)
@@ -182,7 +182,7 @@ class _LoopNest:
         across = index(plan.packed_rows)
         with (
             self._blocks(steps, plan.block_k, plan.packed_terms) as some,
-            counted_loop(builder, *tiles) as i,
+            final_loop(builder, *tiles) as i,
         ):
             row, _, is_short = self._places.rows_of(i)
             packed = self._places.packed_tile(builder.sub(i, tiles[0]))
@@ -205,7 +205,7 @@ class _LoopNest:
         if not plan.has_pieces:
             yield steps[0], builder.sub(steps[1], steps[0]), packed
             return
-        with counted_loop(builder, *steps, plan.k_piece) as step:
+        with final_loop(builder, *steps, plan.k_piece) as step:
             offset = builder.mul(builder.sub(step, steps[0]), across)
             place = builder.gep(packed, [offset], source_etype=scalar_type(plan.compute))
             yield step, index(plan.k_piece), place
@@ -214,7 +214,7 @@ class _LoopNest:
         builder, plan = self._builder, self._plan
         step, last_step = steps
         outer, inner = (tiles, panels) if plan.rows_first else (panels, tiles)
-        with counted_loop(builder, *outer) as first, counted_loop(builder, *inner) as second:
+        with final_loop(builder, *outer) as first, final_loop(builder, *inner) as second:
             i, j = (first, second) if plan.rows_first else (second, first)
             row, rows, is_short = self._places.rows_of(i)
             column = self._places.column_of(j)

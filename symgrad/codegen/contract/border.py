@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import counted_loop, index, multiply_add, scalar_type
+from symgrad.codegen.contract.elements import final_loop, index, multiply_add, scalar_type
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import looking_cycles
@@ -211,7 +211,7 @@ def emit_zero_products(
     )
     align = plan.lanes * plan.compute.itemsize
     spans = [(border, _needed(builder, plan, border, row)) for border in plan.borders]
-    with counted_loop(builder, *steps) as step:
+    with final_loop(builder, *steps) as step:
         is_read: ir.Value = ir.Constant(ir.IntType(1), 1)
         for border, (first, stop) in spans:
             at = builder.urem(step, index(border.term_place * border.term_count))
@@ -222,8 +222,8 @@ def emit_zero_products(
         line = builder.gep(panel, [begin], source_etype=element)
         rows_left_out = builder.select(is_read, index(0), rows)
         with (
-            counted_loop(builder, index(0), rows_left_out) as i,
-            counted_loop(builder, index(0), across, plan.lanes) as j,
+            final_loop(builder, index(0), rows_left_out) as i,
+            final_loop(builder, index(0), across, plan.lanes) as j,
         ):
             value = builder.load(
                 builder.gep(line, [j], source_etype=element), typ=vector, align=align

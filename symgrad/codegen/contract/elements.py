@@ -7,7 +7,7 @@ knows of matrices or of the order in which they are walked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from symgrad.codegen import ir
 from symgrad.codegen.target import Target
@@ -36,11 +36,11 @@ def scalar_type(dtype: DType) -> ir.Type:
 
 @contextmanager
 def counted_loop(
-    builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: int = 1
+    builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: int = 1, *, is_final: bool = False
 ) -> Iterator[ir.Value]:
     """Emit a loop around the body of the `with` and yield its index; the body may add blocks.
 
-    There is no loop where it is known to run once.
+    There is no loop where it is known to run once. See `final_loop` for one that `is_final`.
     """
     first, last = (
         int(bound.ref) if isinstance(bound, ir.Constant) else None for bound in (start, stop)
@@ -57,9 +57,27 @@ def counted_loop(
     at.add_incoming(start, before)
     yield at
     following = builder.add(at, index(step), flags=("nuw", "nsw"))
+    following = as_it_is(builder, following) if is_final else following
     at.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, stop), body, after)
     builder.position_at_end(after)
+
+
+def final_loop(
+    builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: int = 1
+) -> AbstractContextManager[ir.Value]:
+    """Strength reduction left out: emit a loop whose addresses are to stay as they are written.
+
+    LLVM would weigh all ways to find them by what goes on with the index, which takes a third of
+    the time of a kernel that calls microkernels. These do the work, so it gains nothing there.
+    """
+    return counted_loop(builder, start, stop, step, is_final=True)
+
+
+def as_it_is(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """Return a value of which LLVM is to know nothing but that it is in a register."""
+    same = ir.FunctionType(value.type, [value.type])
+    return builder.asm(same, "", "=r,0", [value], side_effect=False)
 
 
 def add_elements(builder: ir.IRBuilder, dtype: DType, a: ir.Value, b: ir.Value) -> ir.Value:

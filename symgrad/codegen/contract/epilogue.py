@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
+from symgrad.codegen.contract.elements import final_loop, index, scalar_type
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.vectors import vector_type
 
@@ -39,16 +39,16 @@ class TileEpilogue:
         sizes = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
         sizes += [plan.edge_columns] if plan.edge_columns else []
         whole = self._of_tile([size // width * width for size in sizes], is_edge)
-        with counted_loop(builder, index(0), rows) as i:
+        with final_loop(builder, index(0), rows) as i:
             start = builder.mul(i, index(plan.tile_columns))
             line = builder.gep(tile, [start], source_etype=scalar_type(plan.compute))
             at = builder.add(row, i)
             if max(sizes) >= width:
-                with counted_loop(builder, index(0), whole, width) as j:
+                with final_loop(builder, index(0), whole, width) as j:
                     self._hand(line, at, column, j, width)
             if any(size % width for size in sizes):
                 stop = self._of_tile(sizes, is_edge)
-                with counted_loop(builder, whole, stop) as j:
+                with final_loop(builder, whole, stop) as j:
                     self._hand(line, at, column, j, 1)
 
     def _of_tile(self, sizes: list[int], is_edge: ir.Value) -> ir.Value:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.elements import Elements, counted_loop, index, scalar_type
+from symgrad.codegen.contract.elements import Elements, final_loop, index, scalar_type
 from symgrad.codegen.contract.operand import PaddedPixels
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
@@ -37,10 +37,10 @@ class PixelPacking:
         if plan.padding is not None:
             self._emit_lines(plan.padding, channels, first_step)
             return
-        with counted_loop(builder, index(0), index(plan.window_pixels), plan.packed_terms) as start:
+        with final_loop(builder, index(0), index(plan.window_pixels), plan.packed_terms) as start:
             stop = self._at_most(builder.add(start, index(plan.packed_terms)), plan.window_pixels)
             offset = builder.mul(start, index(plan.row_run))
-            with counted_loop(builder, *channels) as i:
+            with final_loop(builder, *channels) as i:
                 source = self._stored.address(builder, self._channels_at(i, first_step), offset)
                 panel = self._places.packed_tile(builder.sub(i, channels[0]))
                 self._emit_copy(i, source, self._pixel(panel, start), builder.sub(stop, start))
@@ -71,17 +71,17 @@ class PixelPacking:
         end = builder.add(begin, index(plan.window_pixels))
         first_line = builder.udiv(begin, length)
         behind = builder.udiv(builder.add(end, index(padding.line.count - 1)), length)
-        with counted_loop(builder, first_line, behind) as line:
+        with final_loop(builder, first_line, behind) as line:
             at = builder.mul(line, length)
             offset, is_inside = self._line(padding, line)
             stop = self._least(builder.add(at, length), end)
-            with counted_loop(builder, self._most(at, begin), stop, plan.packed_terms) as start:
+            with final_loop(builder, self._most(at, begin), stop, plan.packed_terms) as start:
                 some = start, self._least(builder.add(start, index(plan.packed_terms)), stop)
                 read = self._read(padding, at, is_inside, some)
                 offset_of = builder.add(
                     offset, builder.mul(builder.sub(read[0], at), index(plan.pixel_stride))
                 )
-                with counted_loop(builder, *channels) as i:
+                with final_loop(builder, *channels) as i:
                     panel = self._places.packed_tile(builder.sub(i, channels[0]))
                     self._emit_zeros(panel, begin, (some[0], read[0]))
                     source = self._channels_at(i, index(0))
@@ -123,7 +123,7 @@ class PixelPacking:
         """Store zeros for pixels, counted from `begin`: as with others, the next overwrite some."""
         builder, plan = self._builder, self._plan
         zeros = ir.Constant(ir.VectorType(scalar_type(plan.compute), plan.lanes), None)
-        with counted_loop(builder, *pixels) as pixel:
+        with final_loop(builder, *pixels) as pixel:
             place = self._pixel(panel, builder.sub(pixel, begin))
             for start in range(0, plan.packed_rows, plan.lanes):
                 at = builder.gep(place, [index(start)], source_etype=scalar_type(plan.compute))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import POINTER, Elements, counted_loop, index
+from symgrad.codegen.contract.elements import POINTER, Elements, final_loop, index
 from symgrad.codegen.contract.plan import ContractPlan
 
 # meets(builder, row, column): the addresses of what the epilogue reads and writes there in memory.
@@ -73,7 +73,7 @@ class RowsMet:
         if plan.goes_on == "rows":
             across, start = index(0), builder.add(tile.row, index(plan.rows))
         column = at_most(builder, builder.add(tile.column, across), plan.columns)
-        with counted_loop(builder, index(0), tile.rows) as i:
+        with final_loop(builder, index(0), tile.rows) as i:
             row = builder.add(start, i)
             row = row if plan.goes_on == "rows" else at_most(builder, row, plan.rows)
             m, n = (row, column) if plan.vector_axis == "n" else (column, row)

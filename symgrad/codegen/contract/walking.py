@@ -17,7 +17,7 @@ from symgrad.codegen.contract.asking import (
     emit_asking_for_met,
     emit_asking_for_results,
 )
-from symgrad.codegen.contract.elements import index
+from symgrad.codegen.contract.elements import as_it_is, index
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 
 _ROWS_BY_POINTER = 3  # of a left whose rows are a distance apart that is told: 0, 1 and 2 of these
@@ -69,12 +69,6 @@ def walk_of(
         for first in range(_ROWS_BY_POINTER, kernel.rows, _ROWS_BY_POINTER)
     )
     return Walk(left, right, asked, steps, ahead, right_step, lower, rows)
-
-
-def as_it_is(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """Return a value of which LLVM is to know nothing but that it is in a register."""
-    same = ir.FunctionType(value.type, [value.type])
-    return builder.asm(same, "", "=r,0", [value], side_effect=False)
 
 
 def further(
