@@ -25,6 +25,7 @@ from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
     add_elements,
+    as_it_is,
     index,
     multiply_add,
 )
@@ -316,7 +317,7 @@ def _emit_loop(
             _emit_fence(builder)
         chain = slice(number % chains * each, (number % chains + 1) * each)
         added[chain] = _emit_step(builder, kernel, places, number, added[chain])
-    following = builder.add(step, index(steps), flags=("nuw", "nsw"))
+    following = as_it_is(builder, builder.add(step, index(steps), flags=("nuw", "nsw")))
     along = operands.steps[steps], builder.mul(operands.right_step, index(steps))
     ends = further(builder, kernel, places, along)
     carried = [step, left, right, *lower, *sums]

@@ -14,6 +14,7 @@ from symgrad.codegen.contract.elements import (
     POINTER,
     Elements,
     counted_loop,
+    final_loop,
     index,
     multiply_add,
     scalar_type,
@@ -152,7 +153,7 @@ def _emit_transposes(
         _emit_squares(builder, packer, source, panel, index(0), packer.fewest)
         return
     last = builder.sub(k, index(lanes))
-    with counted_loop(builder, index(0), k, lanes) as step:
+    with final_loop(builder, index(0), k, lanes) as step:
         # The last square reaches back into the one before it, rather than beyond the operand.
         is_inside = builder.icmp_signed("<", step, last)
         at = builder.select(is_inside, step, last)
@@ -171,7 +172,7 @@ def _emit_squares(
     whole = packer.count // packer.lanes * packer.lanes
     base = packer.elements.address(builder, source, step)
     if whole:
-        with counted_loop(builder, index(0), index(whole), packer.lanes) as start:
+        with final_loop(builder, index(0), index(whole), packer.lanes) as start:
             _emit_square(builder, packer, base, panel, (step, steps), (start, packer.lanes))
     if whole < packer.count:
         rest = index(whole), packer.count - whole

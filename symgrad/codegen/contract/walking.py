@@ -17,7 +17,7 @@ from symgrad.codegen.contract.asking import (
     emit_asking_for_met,
     emit_asking_for_results,
 )
-from symgrad.codegen.contract.elements import as_it_is, index
+from symgrad.codegen.contract.elements import Elements, as_it_is, index
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 
 _ROWS_BY_POINTER = 3  # of a left whose rows are a distance apart that is told: 0, 1 and 2 of these
@@ -77,11 +77,18 @@ def further(
     operands: Walk,
     along: tuple[ir.Value, ir.Value],
 ) -> Walk:
-    """Return where the operands are so many elements of the left and of the right further."""
+    """Return where the operands are so many elements of the left and of the right further.
+
+    LLVM would look for other ways to find these places, as of a `final_loop`.
+    """
+
+    def moved(elements: Elements, place: ir.Value, count: ir.Value) -> ir.Value:
+        return as_it_is(builder, elements.address(builder, place, count))
+
     return operands._replace(
-        left=kernel.left.address(builder, operands.left, along[0]),
-        right=kernel.right.address(builder, operands.right, along[1]),
-        lower=tuple(kernel.left.address(builder, place, along[0]) for place in operands.lower),
+        left=moved(kernel.left, operands.left, along[0]),
+        right=moved(kernel.right, operands.right, along[1]),
+        lower=tuple(moved(kernel.left, place, along[0]) for place in operands.lower),
     )
 
 
