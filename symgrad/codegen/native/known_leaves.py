@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from functools import cached_property
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import Elements
@@ -27,12 +28,19 @@ class KnownLeaves:
     def __init__(self, target: Target, opt_level: int, version: str | None = None) -> None:
         """Find those of this compiler, or of one whose `version` is known."""
         self._there = Precompiled(target)
-        self._version = version or (None if self._there.is_empty else leaf_version())
+        self._given = version
         self._made_for = leaves_made_for(target, opt_level)
+
+    @cached_property
+    def _version(self) -> str | None:
+        """The compiler's version: files are read for it, but not for a program without products."""
+        return self._given or leaf_version()
 
     def find(self, leaf: Leaf) -> ir.KnownFunction | None:
         """Return how the function of a leaf is declared, None if it was not precompiled."""
-        kept = None if self._version is None else self._there.read(self._key(leaf))
+        if self._there.is_empty or self._version is None:
+            return None
+        kept = self._there.read(self._key(leaf))
         if kept is None:
             return None
         name, takes, digest = json.loads(kept)
@@ -43,7 +51,6 @@ class KnownLeaves:
 
         Returns whether that is there now.
         """
-        self._version = self._version or leaf_version()
         if self._version is None or self._there.read(self._key(leaf)) is not None:
             return True
         known = json.dumps(known_as(leaf, digest)).encode()
