@@ -26,7 +26,6 @@ from dataclasses import replace
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Fold, Kernel, Mode, Param
 from symgrad.codegen.loops.rewrite import is_free_of
-from symgrad.codegen.program.fuse_sweeps import can_fail, can_move
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
@@ -36,6 +35,7 @@ from symgrad.codegen.program.language import (
     buffers_of,
     root,
 )
+from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
 from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
@@ -75,6 +75,7 @@ class _RowGroup:
         self.rows = rows
         self._alone = alone
         self.launches: list[Launch] = []
+        self.passed = PassedOver()
         self.stages: list[Stage] = []
         self.params: dict[str, Param] = {}
         self.layouts: Layouts = {}
@@ -88,8 +89,8 @@ class _RowGroup:
 
     def reads(self, launch: Launch) -> bool:
         """Return whether a launch reads what those of the group write."""
-        read = _arguments(launch, "in")
-        return any(p.mode == "out" and self.places[n][0] in read for n, p in self.params.items())
+        read, places = _arguments(launch, "in"), self.places
+        return any(p.mode == "out" and places[n][0] in read for n, p in self.params.items())
 
     @property
     def is_batch(self) -> bool:
@@ -162,6 +163,7 @@ class _RowGroup:
         stages, self.layouts = found
         self.stages += stages
         self.launches.append(launch)
+        self.passed.add(launch)
         self._names = names
         return True
 
@@ -239,24 +241,22 @@ class _RowFusions:
     def _gather(self, group: _RowGroup, instrs: list[Instr]) -> tuple[list[Instr], list[Instr]]:
         """Let those of `instrs` join that can; return what is before and behind the group then."""
         before: list[Instr] = []
-        behind: list[Instr] = []
+        behind = PassedOver()
         for number, instr in enumerate(instrs):
-            if can_move(instr, behind) and group.joins(instr, instrs[number + 1 :]):
+            if behind.lets(instr) and group.joins(instr, instrs[number + 1 :]):
                 continue
             rest = self._left_of_sum(group, instr, behind)
             # Which failure is met first stays as it was.
-            fails_apart = can_fail(instr) and any(map(can_fail, behind))
+            fails_apart = can_fail(instr) and behind.can_fail
             if rest is not None:
-                behind.append(rest)
-            elif fails_apart or not can_move(instr, [*group.launches, *behind]):
-                behind.append(instr)
+                behind.add(rest)
+            elif fails_apart or not (group.passed.lets(instr) and behind.lets(instr)):
+                behind.add(instr)
             else:
                 before.append(instr)
-        return before, behind
+        return before, behind.instrs
 
-    def _left_of_sum(
-        self, group: _RowGroup, launch: Instr, behind: Sequence[Instr]
-    ) -> Launch | None:
+    def _left_of_sum(self, group: _RowGroup, launch: Instr, behind: PassedOver) -> Launch | None:
         """Let a sum over rows join without its epilogue, and return that; None if it does not.
 
         So it is where the epilogue alone needs what is done behind the group, as an average needs
@@ -264,7 +264,7 @@ class _RowFusions:
         """
         if not isinstance(launch, Launch) or launch.statuses or not group.reads(launch):
             return None
-        if can_move(launch, behind):
+        if behind.lets(launch):
             return None
         parts = split_epilogue(self._alone.get(launch.name, launch.kernel))
         if parts is None:
@@ -274,7 +274,7 @@ class _RowFusions:
         places = dict(zip((p.name for p in launch.kernel.params), _places(launch), strict=True))
         places[SUMS] = Buffer("temporary", next(self._numbers), kind), 0
         product, rest = (_part(launch, kernel, places) for kernel in parts)
-        if not can_move(product, behind) or not group.joins_without(product, rest):
+        if not behind.lets(product) or not group.joins_without(product, rest):
             return None
         kernel = transpose_in_registers(vectorize(rest.kernel, self._machine.target))
         return replace(rest, kernel=self.names.shared(kernel))

@@ -30,10 +30,9 @@ from symgrad.codegen.program.language import (
     Instr,
     Launch,
     Program,
-    buffers_of,
     root,
 )
-from symgrad.codegen.program.registers import written_by
+from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
 from symgrad.codegen.schedule.fuse_siblings import can_be_siblings, fuse_siblings
@@ -154,39 +153,23 @@ def brought_together(
     The second is moved to the first, or the first to the second. Else what is between them and
     needs nothing of the first is done before both.
     """
-    first, second, between = instrs[position], instrs[later], list(instrs[position + 1 : later])
-    if can_move(second, between):
-        return [], between
-    if not _conflict(first, between):
-        return between, []
+    first, second, between = instrs[position], instrs[later], instrs[position + 1 : later]
+    passed = PassedOver(between)
+    if passed.lets(second):
+        return [], passed.instrs
+    if not passed.conflicts(first):
+        return passed.instrs, []
     before: list[Instr] = []
-    behind: list[Instr] = []
+    behind, over = PassedOver(), PassedOver([first])
     for instr in between:
-        over = [first, *behind]
         # Which failure is met first stays as it was.
-        fails_apart = can_fail(instr) and any(map(can_fail, over))
-        has_to_wait = fails_apart or not can_move(instr, over)
-        (behind if has_to_wait else before).append(instr)
-    return (before, behind) if can_move(second, behind) else None
-
-
-def can_move(moved: Instr, over: Sequence[Instr]) -> bool:
-    """Return whether an instruction may be done before others, which come before it."""
-    # A step that fails, or is interrupted, leaves the state as it was.
-    waits = any(b.place == "variable" for b in written_by([moved]))
-    return not _conflict(moved, over) and not (waits and any(map(can_fail, over)))
-
-
-def can_fail(instr: Instr) -> bool:
-    """Return whether a step may end with an instruction: at a check, in C or where a loop polls."""
-    return not isinstance(instr, Launch) or instr.kernel.can_fail
+        if (can_fail(instr) and over.can_fail) or not over.lets(instr):
+            behind.add(instr)
+            over.add(instr)
+        else:
+            before.append(instr)
+    return (before, behind.instrs) if behind.lets(second) else None
 
 
 def _place(launch: Launch, number: int) -> _Extent:
     return launch.arguments[number], launch.starts[number], launch.kernel.params[number].count
-
-
-def _conflict(moved: Instr, others: Sequence[Instr]) -> bool:
-    """Return whether one side writes what the other touches, so that their order matters."""
-    written, touched = set(written_by([moved])), set(buffers_of([moved]))
-    return not written.isdisjoint(buffers_of(others)) or not touched.isdisjoint(written_by(others))

@@ -1,0 +1,49 @@
+"""Code motion: whether an instruction may be done before others, by what each reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from symgrad.codegen.program.language import Instr, Launch, buffers_of
+from symgrad.codegen.program.registers import written_by
+from symgrad.passes.fusion.buffers import Buffer
+
+
+def can_fail(instr: Instr) -> bool:
+    """Return whether a step may end with an instruction: at a check, in C or where a loop polls."""
+    return not isinstance(instr, Launch) or instr.kernel.can_fail
+
+
+class PassedOver:
+    """Data dependences of instructions, in their order, that another one may be moved over.
+
+    What they touch is noted once, however many instructions are asked about.
+    """
+
+    def __init__(self, instrs: Iterable[Instr] = ()) -> None:
+        self.instrs: list[Instr] = []
+        self._written: set[Buffer] = set()
+        self._touched: set[Buffer] = set()
+        self.can_fail = False
+        for instr in instrs:
+            self.add(instr)
+
+    def add(self, instr: Instr) -> None:
+        """Note an instruction that is done behind the others."""
+        self.instrs.append(instr)
+        self._written.update(written_by([instr]))
+        self._touched.update(buffers_of([instr]))
+        self.can_fail = self.can_fail or can_fail(instr)
+
+    def conflicts(self, moved: Instr) -> bool:
+        """Return whether one side writes what the other touches, so that their order matters."""
+        if not self._written.isdisjoint(buffers_of([moved])):
+            return True
+        return not self._touched.isdisjoint(written_by([moved]))
+
+    def lets(self, moved: Instr) -> bool:
+        """Return whether an instruction behind these may be done before them."""
+        # A step that fails, or is interrupted, leaves the state as it was.
+        if self.can_fail and any(b.place == "variable" for b in written_by([moved])):
+            return False
+        return not self.conflicts(moved)
