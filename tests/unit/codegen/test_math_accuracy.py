@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+import symgrad as sg
 from symgrad.codegen.llvm.math.functions import ULP_BOUNDS
 from symgrad.codegen.target import target_named
+from symgrad.compiler import emit_linkable
 from symgrad.graph.dtypes import BY_SHORT, DType, float32, float64
 from symgrad.graph.scalars import SCALAR_OPS
 from tests.support.special_points import erf_inverse
@@ -301,3 +303,12 @@ def test_tables_are_what_the_script_prints(name: str) -> None:
     )
     file = ROOT / "symgrad" / "codegen" / "llvm" / "math" / f"{name}.py"
     assert printed.stdout == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v4", "aarch64"])
+def test_tanh_limits_its_argument_once(target):
+    """What it takes e**x of is no more than twice the limit, so that of e**x is not asked for."""
+    x = sg.placeholder((64,))
+    step = sg.compile([x], sg.tanh(x), opt_level=1)
+    text = emit_linkable(step.executable.program, target_named(target)).emitted
+    assert text.count(" fcmp ogt ") == 1

@@ -79,6 +79,16 @@ def test_no_text_is_made_of_what_was_precompiled(emitted, compiled):
     assert (emitted, compiled) == ([], [])
 
 
+def test_no_version_is_asked_for_by_a_program_without_products(emitted, monkeypatch):
+    asked = []
+    monkeypatch.setattr(known_leaves, "leaf_version", lambda: asked.append(1))
+    x = sg.placeholder((40,))
+    sg.compile([x], sg.cumsum(x))
+    assert not asked
+    layer()
+    assert asked
+
+
 def test_kernels_have_the_same_names_and_code_whether_tiles_are_known_or_not(emitted):
     a, b = sg.placeholder((32, 192)), sg.placeholder((192, 48))
     step = sg.compile([a, b], sg.tanh(a @ b + 1.0))

@@ -8,6 +8,8 @@ that rounds once.
 
 from __future__ import annotations
 
+import math
+
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.scaling import is_scaled_at_once, scale_or_zero
@@ -38,9 +40,15 @@ def emit_exp(f: Floats, x: Real) -> Real:
     return exp_of_pair(f, x, None)
 
 
-def exp_of_pair(f: Floats, x: Real, low: Real | None, *, halvings: int = 0) -> Real:
-    """Return e**(x + low) / 2**halvings for a `low` that is a rounding error of `x`, or none."""
-    vanishes, x = _above_zero(f, x, *_EXP_RANGE[f.dtype.short])
+def exp_of_pair(
+    f: Floats, x: Real, low: Real | None, *, halvings: int = 0, is_finite: bool = False
+) -> Real:
+    """Return e**(x + low) / 2**halvings for a `low` that is a rounding error of `x`, or none.
+
+    Where it `is_finite` for all x that there may be, none is limited.
+    """
+    lowest, highest = _EXP_RANGE[f.dtype.short]
+    vanishes, x = _above_zero(f, x, lowest, math.inf if is_finite else highest)
     n, n_word, r = _reduce(f, x)
     if low is not None:
         r = r + low
@@ -58,7 +66,7 @@ def _above_zero(f: Floats, x: Real, lowest: float, highest: float) -> tuple[Lane
     out by itself.
     """
     vanishes = x < lowest
-    x = (x > highest).choose(f.const(highest), x)
+    x = x if highest == math.inf else (x > highest).choose(f.const(highest), x)
     if is_scaled_at_once(f):
         return vanishes, x
     return vanishes, vanishes.choose(f.const(0.0), x)
@@ -95,7 +103,7 @@ def emit_tanh(f: Floats, x: Real) -> Real:
     near = f.polynomial(square, table.TANH[f.dtype.short])
     near = f.mul_add(near * square, size, size)
     limited = f.clamp(size, 0.0, _TANH_ONE[f.dtype.short])
-    far = 1.0 - 2.0 / (emit_exp(f, limited + limited) + 1.0)
+    far = 1.0 - 2.0 / (exp_of_pair(f, limited + limited, None, is_finite=True) + 1.0)
     return f.copy_sign((size < _TANH_MIDDLE).choose(near, far), x)
 
 
