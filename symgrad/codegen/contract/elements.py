@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.target import Target
@@ -25,6 +26,7 @@ def index(value: int) -> ir.Value:
     return ir.Constant(INDEX, value)
 
 
+@cache
 def scalar_type(dtype: DType) -> ir.Type:
     """Return the LLVM type a register holds an element of `dtype` in."""
     if dtype.is_integer:

@@ -1,6 +1,8 @@
 """Loops that LLVM's strength reduction leaves alone: those of products, around microkernels too."""
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -14,7 +16,7 @@ from symgrad.compiler import emit_linkable
 HIDDEN = 'call i64 asm "", "=r,0"'
 
 
-def emitted(make, *, stop: int) -> str:
+def emitted(make: Callable[..., AbstractContextManager[ir.Value]], *, stop: int) -> str:
     module = ir.Module()
     kind = ir.FunctionType(ir.VoidType(), [ir.PointerType()])
     function = ir.LLVMFunction(module, kind, "f")

@@ -5,12 +5,12 @@ import itertools
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.program.language import Launch, buffers_of
+from symgrad.codegen.program.language import Instr, buffers_of
 from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.registers import written_by
 
 
-def instrs_of_training() -> list[Launch]:
+def instrs_of_training() -> list[Instr]:
     w, x = sg.variable([[0.5] * 3] * 4), sg.placeholder((5, 4))
     y = sg.cumsum(x @ w)
     loss = (y * sg.cumprod(y)).sum()
@@ -18,7 +18,7 @@ def instrs_of_training() -> list[Launch]:
     return list(step.executable.program.instrs)
 
 
-def conflict(first: Launch, second: Launch) -> bool:
+def conflict(first: Instr, second: Instr) -> bool:
     """Return whether two instructions may not change places, by the definition."""
     one, other = set(written_by([first])), set(written_by([second]))
     return bool(one & set(buffers_of([second])) or other & set(buffers_of([first])))
