@@ -292,7 +292,7 @@ LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {
     "none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5, "pairs": 0.2,
-    "windows": 0.75,
+    "windows": 0.75, "split": 0.1,
 }  # fmt: skip
 _LOOKING = 1.0  # copying an element to see whether it is finite: others wait for it
 # An element of an operand that comes from no near cache.
@@ -315,6 +315,11 @@ LEAST_BITS_IN_PLACE = 32
 _TILE = 12.0
 _VECTOR = 2.0
 _SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
+# Sums whose even and odd terms are in lanes beside each other: in products of fewer vectors of
+# columns than so many, of terms from so many on, and adding the two halves of a vector of them.
+MOST_SPLIT_VECTORS = 2
+LEAST_SPLIT_TERMS = 16
+_JOINED = 0.5
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
 _CONFIGURING = 170.0
@@ -361,6 +366,11 @@ def dotting_cycles(
 def pairing_cycles(rows: int, vectors: int, highest: int, tile_vectors: int, pairs: int) -> float:
     """Return the cycles of the microkernels that add up pairs, each in the time of one product."""
     return tiling_cycles(rows, vectors, highest, tile_vectors, pairs)
+
+
+def splitting_cycles(rows: int, vectors: int, highest: int, pairs: int) -> float:
+    """Return the cycles of the microkernels of split sums, which are added up in the end."""
+    return tiling_cycles(rows, vectors, highest, vectors, pairs) + _JOINED * rows * vectors
 
 
 def matrix_cycles(squares: int, chunks: int, blocks: int) -> float:

@@ -26,9 +26,14 @@ from symgrad.codegen.contract.pack import PanelPacker, emit_packer
 from symgrad.codegen.contract.pair_kernel import PairKernel, emit_pair_kernel
 from symgrad.codegen.contract.pair_packing import PairPacker, emit_pair_packer
 from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.split_kernel import SplitKernel, emit_split_kernel
+from symgrad.codegen.contract.split_packing import SplitPacker, emit_split_packer
 from symgrad.codegen.target import Target, bind_function
 
-Leaf = Microkernel | DotKernel | PairKernel | MatrixKernel | PanelPacker | PairPacker
+Leaf = (
+    Microkernel | DotKernel | PairKernel | MatrixKernel | SplitKernel
+    | PanelPacker | PairPacker | SplitPacker
+)  # fmt: skip
 
 # A prefetch counts as an access to memory that nothing else sees.
 _EFFECTS = ("memory(argmem: readwrite, inaccessiblemem: readwrite)", "nofree", "norecurse")
@@ -67,7 +72,7 @@ def shared_level(leaf: Leaf) -> Target | None:
 
 def _elements(leaf: Leaf) -> Iterator[Elements]:
     """Yield what a leaf states of its operands, if it states all of them."""
-    if isinstance(leaf, Microkernel | DotKernel | PanelPacker):
+    if isinstance(leaf, Microkernel | DotKernel | PanelPacker | SplitKernel | SplitPacker):
         values = (getattr(leaf, field.name) for field in fields(leaf))
         yield from (value for value in values if isinstance(value, Elements))
 
@@ -109,3 +114,7 @@ def _emit(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
             return emit_packer(module, leaf)
         case PairPacker():
             return emit_pair_packer(module, leaf)
+        case SplitKernel():
+            return emit_split_kernel(module, leaf)
+        case SplitPacker():
+            return emit_split_packer(module, leaf)

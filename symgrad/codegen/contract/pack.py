@@ -234,7 +234,7 @@ def transpose(
     ]
     # Now group g, vector c, sector s holds column s * sector + c of the rows of group g.
     columns: list[list[ir.Value]] = [
-        _deal(builder, [group[c] for group in groups], sector, target) for c in range(sector)
+        transpose_sectors(builder, [group[c] for group in groups], sector, target) for c in range(sector)
     ]
     return [columns[i % sector][i // sector] for i in range(lanes)]
 
@@ -259,7 +259,7 @@ def _interleave(
     return lines
 
 
-def _deal(
+def transpose_sectors(
     builder: ir.IRBuilder, lines: list[ir.Value], sector: int, target: Target
 ) -> list[ir.Value]:
     """Transpose a square of sectors: vector i of the result is sector i of each line."""
@@ -273,7 +273,7 @@ def _deal(
     halves = [[shuffled(builder, [a, b], mask) for a, b in pairs] for mask in (even, odd)]
     if len(pairs) > 1:
         halves = [as_they_are(builder, half, target) for half in halves]
-    evens, odds = [_deal(builder, half, sector, target) for half in halves]
+    evens, odds = [transpose_sectors(builder, half, sector, target) for half in halves]
     return [line for pair in zip(evens, odds, strict=True) for line in pair]
 
 

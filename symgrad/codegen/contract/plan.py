@@ -24,13 +24,15 @@ from symgrad.records import dataclass
 
 Axis = Literal["n", "m"]
 # The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot"); or
-# columns whose terms are added up in pairs ("pairs"), or in squares by a matrix unit ("matrix").
-Method = Literal["tile", "dot", "pairs", "matrix"]
+# columns whose terms are added up in pairs ("pairs"), or in squares by a matrix unit ("matrix"); or
+# the even and the odd terms of columns, beside each other ("split").
+Method = Literal["tile", "dot", "pairs", "matrix", "split"]
 # How a panel of an operand is brought to the order the microkernel reads it in: not at all, by
 # copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
 # element; or, for "dot", each line of it made contiguous along k; or in squares of pairs of terms.
-# Of windows, which overlap, the pixels that a block of k reads are copied, each once.
-Packing = Literal["none", "copy", "transpose", "gather", "lines", "pairs", "windows"]
+# Of windows, which overlap, the pixels that a block of k reads are copied, each once. For "split"
+# the elements of two steps of k come in turns.
+Packing = Literal["none", "copy", "transpose", "gather", "lines", "pairs", "windows", "split"]
 # Along which axis the next product goes on where one ends.
 GoesOn = Literal["rows", "k"]
 
@@ -340,6 +342,9 @@ class ContractPlan:
         If one vector holds them its spare lanes are overwritten by the next step of k, so that the
         panel is dense; else they are padded to whole vectors.
         """
+        if self.method == "split":
+            half = self.lanes // 2
+            return -(-self.tile_rows // half) * half
         is_dense = self.tile_rows <= self.lanes and not self.multiplies_pairs
         if self.pack_left == "lines" or is_dense:
             return self.tile_rows

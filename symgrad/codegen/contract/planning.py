@@ -26,6 +26,7 @@ from symgrad.codegen.contract.pair_planning import (
 )
 from symgrad.codegen.contract.panel_packing import is_far, pack_panels
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.split_planning import can_split_sums, plan_split, split_cycles
 from symgrad.codegen.contract.term_blocks import choose_block_k
 from symgrad.codegen.contract.window_planning import (
     in_place,
@@ -146,6 +147,10 @@ def _ways(
     if plan.k > 0 and min(plan.m, plan.n) <= SHORT_OPERAND and not has_digits(plan):
         ways.append(_plan_dots(plan, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
+    for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):
+        if can_split_sums(way, target):
+            shape = plan_split(way, target)
+            ways.append((split_cycles(shape) + _surrounding_cycles(shape, stride), shape))
     if can_multiply_pairs(plan, target) and not has_digits(plan):
         for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):
             shape = plan_pairs(way, target)

@@ -107,12 +107,13 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
         case _:
             return plan
     is_plain = plan.dtype == plan.compute == plan.accumulate == product.dtype
-    is_direct = plan.method == "tile" and plan.k_blocks == 1 and plan.k > 0
+    is_direct = plan.method in ("tile", "split") and plan.k_blocks == 1 and plan.k > 0
     across, down = product.columns[0], product.rows[0]
     if plan.vector_axis == "m":
         across, down = down, across
     row = step_within(index, down, plan.row_run)
-    is_whole = plan.edge_columns % plan.lanes == 0
+    whole = plan.lanes // 2 if plan.method == "split" else plan.lanes
+    is_whole = plan.edge_columns % whole == 0
     is_whole = is_whole and step_within(index, across, plan.column_run) == 1
     if not (is_plain and is_direct and is_whole) or row is None:
         return plan
@@ -120,7 +121,8 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
     memory = target.memory
     is_aligned = row * plan.dtype.itemsize % memory.line_bytes == 0
     is_streamed = (
-        size >= CACHES_STREAMED * memory.shared_bytes
+        plan.method == "tile"
+        and size >= CACHES_STREAMED * memory.shared_bytes
         and is_aligned
         and target.vector_bytes == memory.line_bytes
         and target.architecture == "x86_64"

@@ -25,6 +25,7 @@ from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
 from symgrad.codegen.contract.panel_packing import packs_within
 from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.contract.register_tile import Microkernel, Told
+from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
 from symgrad.codegen.contract.unrolling import is_even, turns_of
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
@@ -127,6 +128,16 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
                 for w in widths
             ),
         )
+    if plan.method == "split":
+        return Variants(
+            kernels, packing,
+            tuple(
+                leaf_function(module, split_packer(plan, stored, left, h))
+                for h in heights
+                if plan.pack_left != "none"
+            ),
+            tuple(leaf_function(module, split_packer(plan, stored, right, w)) for w in widths),
+        )  # fmt: skip
     left_packers = [
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
     ]
@@ -187,6 +198,8 @@ def _emit_kernel(
         return leaf_function(module, _dot_kernel(plan, left, right, rows, columns))
     if plan.method == "pairs":
         return leaf_function(module, _pair_kernel(plan, rows, columns))
+    if plan.method == "split":
+        return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":
         return leaf_function(module, _matrix_kernel(plan, columns))
     return leaf_function(module, _microkernel(plan, left, right, rows, columns, packs))
