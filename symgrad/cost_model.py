@@ -238,8 +238,7 @@ MANY_READS = 16
 SEVERAL_READS = 8
 # Below it never pays; from here on where its steps of k crowd a few sets of the cache.
 FEW_READS = 4
-# Terms that are packed of all tiles of the left at a time, where each term is on another page.
-PACKED_TERMS = 16
+PACKED_TERMS = 16  # of all tiles of the left at a time, where each term is on another page
 # Channels and filters from which on windows are packed for a gradient to a kernel, pixels that are
 # packed of all channels at a time, and how many there may be for each term, as strides leave out.
 LEAST_CHANNELS_PACKED = 64
@@ -270,8 +269,7 @@ EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
 STEPS_A_LINE = 4  # of k, in which a microkernel asks for a line of the next packed panel
 CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
-# And at most so many for a row of what the next epilogue meets, if that is not much.
-STEPS_A_ROW = 16
+STEPS_A_ROW = 16  # and at most for a row of what the next epilogue meets, if that is not much
 # A tile asks for where it is stored, by a branch in its loop, if it has so few for each line there.
 MOST_STEPS_A_LINE = 24
 FEW_PANELS = 4  # that read a block of the left: for the first of more it is brought near
@@ -281,8 +279,7 @@ MANY_PANELS = 8
 SPARE_OF_BLOCK = 0.25  # of its cache that a block may have more, rather than leave a small one
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
-# A result, or what it replaces and a bias: fewer buffers than an optimizer reads and writes.
-FEW_STREAMS = 2
+FEW_STREAMS = 2  # a result, or what it replaces and a bias: fewer than an optimizer has
 # What a loop reads in each iteration is packed before it, in panels of so many bytes: where rows of
 # a weight are several panels, so many rows of results are read for, and the loop runs so often.
 PANEL_BYTES = 256
@@ -315,11 +312,9 @@ LEAST_BITS_IN_PLACE = 32
 _TILE = 12.0
 _VECTOR = 2.0
 _SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
-# Sums whose even and odd terms are in lanes beside each other: in products of fewer vectors of
-# columns than so many, of terms from so many on, and adding the two halves of a vector of them.
-MOST_SPLIT_VECTORS = 2
-LEAST_SPLIT_TERMS = 16
-_JOINED = 0.5
+# Sums in lanes beside each other: of fewer vectors of columns, of more terms, and of a left that is
+# packed for them, elements; and adding up such lanes of a vector.
+MOST_SPLIT_VECTORS, LEAST_SPLIT_TERMS, MOST_PACKED_TO_SPLIT, _JOINED = 3, 8, 1024, 0.5
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
 _CONFIGURING = 170.0
@@ -363,14 +358,9 @@ def dotting_cycles(
     return tiles * (_TILE + k_vectors * step) + rows * columns * _HORIZONTAL
 
 
-def pairing_cycles(rows: int, vectors: int, highest: int, tile_vectors: int, pairs: int) -> float:
-    """Return the cycles of the microkernels that add up pairs, each in the time of one product."""
-    return tiling_cycles(rows, vectors, highest, tile_vectors, pairs)
-
-
-def splitting_cycles(rows: int, vectors: int, highest: int, pairs: int) -> float:
-    """Return the cycles of the microkernels of split sums, which are added up in the end."""
-    return tiling_cycles(rows, vectors, highest, vectors, pairs) + _JOINED * rows * vectors
+def joining_cycles(vectors: int) -> float:
+    """Return the cycles of adding up the lanes of split sums beside each other, in `vectors`."""
+    return _JOINED * vectors
 
 
 def matrix_cycles(squares: int, chunks: int, blocks: int) -> float:

@@ -234,7 +234,8 @@ def transpose(
     ]
     # Now group g, vector c, sector s holds column s * sector + c of the rows of group g.
     columns: list[list[ir.Value]] = [
-        transpose_sectors(builder, [group[c] for group in groups], sector, target) for c in range(sector)
+        transpose_sectors(builder, [group[c] for group in groups], sector, target)
+        for c in range(sector)
     ]
     return [columns[i % sector][i // sector] for i in range(lanes)]
 

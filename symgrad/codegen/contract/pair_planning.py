@@ -11,7 +11,7 @@ from symgrad.codegen.contract.matrix_kernel import TILE_SIDE
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE
 from symgrad.codegen.contract.plan import ContractPlan, Method
 from symgrad.codegen.target import Target
-from symgrad.cost_model import matrix_cycles, pairing_cycles
+from symgrad.cost_model import matrix_cycles, tiling_cycles
 
 
 def can_multiply_pairs(plan: ContractPlan, target: Target) -> bool:
@@ -51,4 +51,5 @@ def multiplying_cycles(plan: ContractPlan) -> float:
         return matrix_cycles(squares, -(-plan.k // CHUNK), plan.k_blocks)
     vectors = -(-plan.columns // SIDE)
     across = plan.tile_columns // SIDE
-    return pairing_cycles(plan.rows, vectors, plan.tile_rows, across, -(-plan.k // 2))
+    # Each pair in the time of one product.
+    return tiling_cycles(plan.rows, vectors, plan.tile_rows, across, -(-plan.k // 2))

@@ -148,8 +148,9 @@ def _ways(
         ways.append(_plan_dots(plan, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
     for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):
-        if can_split_sums(way, target):
-            shape = plan_split(way, target)
+        if stride == 1 and can_split_sums(way, target):
+            width = _choose_width(way.columns, way.lanes)
+            shape = replace(plan_split(way, target), vector_width=width)
             ways.append((split_cycles(shape) + _surrounding_cycles(shape, stride), shape))
     if can_multiply_pairs(plan, target) and not has_digits(plan):
         for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):

@@ -20,7 +20,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.vectors import shuffled
+from symgrad.codegen.vectors import part_of, shuffled
 from symgrad.records import dataclass
 
 
@@ -80,8 +80,7 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
         phi.add_incoming(value, loop)
     builder.cbranch(builder.icmp_signed("<", following, k), loop, done)
     builder.position_at_end(done)
-    for row in range(kernel.rows):
-        _emit_row(builder, kernel, tile, row, added[row * kernel.vectors :][: kernel.vectors])
+    _emit_tile(builder, kernel, tile, added)
     builder.ret_void()
     return function
 
@@ -115,21 +114,46 @@ def _emit_pair(
     return added
 
 
-def _emit_row(
+def _emit_tile(
+    builder: ir.IRBuilder, kernel: SplitKernel, tile: ir.Value, sums: Sequence[ir.Value]
+) -> None:
+    """Store a tile: of two vectors of split sums the even lanes, each with the next one added.
+
+    They are beside each other in a row; a last one of it is joined with that of the next row.
+    """
+    lanes, rows = kernel.lanes, range(kernel.rows)
+    for row in rows:
+        for first in range(0, kernel.vectors - 1, 2):
+            some = sums[row * kernel.vectors + first :][:2]
+            _store(builder, kernel, tile, (row, first), _joined(builder, some))
+    if kernel.vectors % 2 == 0:
+        return
+    last = sums[kernel.vectors - 1 :: kernel.vectors]
+    for row in rows[::2]:
+        some = last[row : row + 2]
+        total = _joined(builder, some)
+        for at in range(len(some)):
+            half = part_of(builder, total, at * lanes // 2, lanes // 2)
+            _store(builder, kernel, tile, (row + at, kernel.vectors - 1), half)
+
+
+def _joined(builder: ir.IRBuilder, some: Sequence[ir.Value]) -> ir.Value:
+    """Return the sums of one or two vectors whose lanes are two for each of them."""
+    lanes = some[0].type.count * len(some)
+    even, odd = (shuffled(builder, some, range(first, lanes, 2)) for first in (0, 1))
+    return builder.fadd(even, odd)
+
+
+def _store(
     builder: ir.IRBuilder,
     kernel: SplitKernel,
     tile: ir.Value,
-    row: int,
-    sums: Sequence[ir.Value],
+    at: tuple[int, int],
+    value: ir.Value,
 ) -> None:
-    """Store a row of the tile: the even lanes of its split sums, each with the next one added."""
-    lanes, item = kernel.lanes, kernel.elements.compute.itemsize
-    for start in range(0, kernel.vectors, 2):
-        some = sums[start : start + 2]
-        even, odd = (
-            shuffled(builder, some, range(first, lanes * len(some), 2)) for first in (0, 1)
-        )
-        place = index(row * kernel.tile_row + start * lanes // 2)
-        place = kernel.elements.address(builder, tile, place)
-        width = lanes * len(some) // 2
-        builder.store(builder.fadd(even, odd), place, align=item * (width if kernel.is_aside else 1))
+    """Store sums in a row of the tile, behind those of so many vectors."""
+    row, first = at
+    place = index(row * kernel.tile_row + first * kernel.lanes // 2)
+    width = value.type.count if kernel.is_aside else 1
+    align = kernel.elements.compute.itemsize * width
+    builder.store(value, kernel.elements.address(builder, tile, place), align=align)

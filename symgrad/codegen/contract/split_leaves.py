@@ -10,6 +10,7 @@ from symgrad.codegen.contract.split_packing import SplitPacker
 
 
 def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -> SplitKernel:
+    """Describe the microkernel of a tile of so many rows and columns."""
     is_packed, half = plan.pack_left != "none", plan.lanes // 2
     return SplitKernel(
         rows=rows,
@@ -23,9 +24,7 @@ def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) 
     )
 
 
-def split_packer(
-    plan: ContractPlan, stored: Elements, panel: Operand, count: int
-) -> SplitPacker:
+def split_packer(plan: ContractPlan, stored: Elements, panel: Operand, count: int) -> SplitPacker:
     """Describe a packer of pairs of steps, of panels with rows along k as in `_packer`."""
     is_along = panel.column_stride == 1
     return SplitPacker(

@@ -17,7 +17,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.pack import transpose
+from symgrad.codegen.contract.pack import transpose, transpose_sectors
 from symgrad.codegen.vectors import shuffled
 from symgrad.records import dataclass
 
@@ -80,7 +80,7 @@ def _emit_pairs(
         for term in terms:
             place = packer.elements.address(builder, source, builder.add(term, index(start)))
             lines.append(packer.elements.load(builder, place, count, half))
-        order = [lane for pair in zip(range(half), range(half, 2 * half)) for lane in pair]
+        order = [lane for pair in enumerate(range(half, packer.lanes)) for lane in pair]
         _store(builder, packer, packed, (step, 2 * start), shuffled(builder, lines, order))
 
 
@@ -104,9 +104,9 @@ def _emit_squares(
                 builder, elements.address(builder, source, across), terms, packer.lanes
             )
             lines[number] = builder.bitcast(line, words)
-        turned = transpose(builder, lines, 2, elements.target) if elements.compute.bits == 32 else (
-            transpose_sectors(builder, lines, elements.target)
-        )
+        # Pairs of doubles are sectors.
+        turn = transpose if elements.compute.bits == 32 else transpose_sectors
+        turned = turn(builder, lines, 2, elements.target)
         for pair, line in enumerate(turned[: terms // 2]):
             at = builder.add(step, index(2 * pair))
             _store(builder, packer, packed, (at, 2 * start), builder.bitcast(line, vector))

@@ -8,10 +8,17 @@ The even terms of a sum are in one lane and the odd ones in the next: split-k wi
 
 from __future__ import annotations
 
+from symgrad.codegen.contract.block_planning import has_digits
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import LEAST_SPLIT_TERMS, MOST_SPLIT_VECTORS, splitting_cycles
+from symgrad.cost_model import (
+    LEAST_SPLIT_TERMS,
+    MOST_PACKED_TO_SPLIT,
+    MOST_SPLIT_VECTORS,
+    joining_cycles,
+    tiling_cycles,
+)
 from symgrad.records import replace
 
 
@@ -21,9 +28,7 @@ def can_split_sums(plan: ContractPlan, target: Target) -> bool:
     All terms are to be added at once, and elements to have neighbours in memory.
     """
     half = plan.lanes // 2
-    if half < 2 or plan.borders or plan.left.row_digits or plan.right.column_digits:
-        return False
-    if plan.left.column_digits or plan.right.row_digits:
+    if half < 2 or plan.borders or has_digits(plan):
         return False
     is_fused = target.has_fma and plan.compute.is_float and plan.dtype == plan.compute
     is_narrow = plan.columns < MOST_SPLIT_VECTORS * plan.lanes
@@ -32,18 +37,17 @@ def can_split_sums(plan: ContractPlan, target: Target) -> bool:
     are_beside = all(_has_neighbours(side) for side in (plan.left, plan.right))
     high = min(plan.rows, _highest(plan, target))
     is_busy = high * split_vectors(plan) >= target.adds_in_flight
-    return is_fused and is_narrow and is_wasted and is_paired and are_beside and is_busy
+    is_full = 4 * plan.columns > 3 * half
+    is_served = is_fused and is_narrow and is_wasted and is_paired and are_beside
+    return is_served and is_busy and is_full and _is_left_served(plan)
 
 
 def plan_split(plan: ContractPlan, target: Target) -> ContractPlan:
     """Return `plan` with sums split: one panel, packed in pairs of terms, and all of k at once."""
     tiles = -(-plan.rows // _highest(plan, target))
-    half = plan.lanes // 2
-    width = max(1 << i for i in range(half.bit_length()) if plan.columns % (1 << i) == 0)
     return replace(
         plan,
         method="split",
-        vector_width=width,
         tile_rows=-(-plan.rows // tiles),
         tile_columns=plan.whole_vectors(plan.columns),
         block_k=plan.k,
@@ -54,7 +58,9 @@ def plan_split(plan: ContractPlan, target: Target) -> ContractPlan:
 
 def split_cycles(plan: ContractPlan) -> float:
     """Return the cycles of the microkernels of a plan that splits sums."""
-    return splitting_cycles(plan.rows, split_vectors(plan), plan.tile_rows, plan.k // 2)
+    vectors = split_vectors(plan)
+    multiply = tiling_cycles(plan.rows, vectors, plan.tile_rows, vectors, plan.k // 2)
+    return multiply + joining_cycles(plan.rows * vectors)
 
 
 def split_vectors(plan: ContractPlan) -> int:
@@ -62,10 +68,25 @@ def split_vectors(plan: ContractPlan) -> int:
     return -(-2 * plan.columns // plan.lanes)
 
 
+def _is_left_served(plan: ContractPlan) -> bool:
+    """Return whether pairs of terms of the left lie together, or it is packed for little.
+
+    Few columns read what is packed, so it must be small, and worth more than one vector of a row.
+    """
+    is_small = plan.rows * plan.k <= MOST_PACKED_TO_SPLIT
+    return plan.left.column_stride == 1 or (is_small and split_vectors(plan) > 1)
+
+
 def _highest(plan: ContractPlan, target: Target) -> int:
-    """Return how many rows of sums registers hold beside a row of the right and a pair."""
-    vectors = split_vectors(plan)
-    return (target.vector_registers - vectors - 1) // vectors
+    """Return how many rows of sums registers hold beside a row of the right and a pair.
+
+    Rows of the left that lie far apart are no more than the first-level cache keeps lines of.
+    """
+    vectors, memory = split_vectors(plan), target.memory
+    highest = (target.vector_registers - vectors - 1) // vectors
+    apart = abs(plan.left.row_stride) * plan.dtype.itemsize
+    is_far = plan.left.column_stride == 1 and apart >= memory.line_bytes
+    return min(highest, memory.lines_kept(apart)) if is_far else highest
 
 
 def _has_neighbours(operand: Operand) -> bool:

@@ -1,0 +1,136 @@
+"""Split sums: products whose columns fill half a vector, beside NumPy, and when they are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.target import target_named
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from tests.unit.codegen import test_contract as contractions
+from tests.unit.codegen.test_contract import Case, address, aligned
+
+TARGETS = ("native", pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")))
+FLOATS = (dtypes.float32, dtypes.float64)
+FORMS = (("rows", "rows"), ("columns", "rows"), ("rows", "columns"), ("columns", "columns"))
+STRIDED = (("padded", "padded"), ("rows backwards", "rows"), ("same row", "columns"))
+
+
+def half_of(target_name: str, dtype: DType) -> int:
+    """Return how many columns half a vector has, and skip the test where it has less than two."""
+    half = target_named(target_name).lanes(dtype.itemsize) // 2
+    if half < 2 or not target_named(target_name).has_fma:
+        pytest.skip("vectors have no halves")
+    return half
+
+
+def cases_of(target_name: str, dtype: DType) -> list[Case]:
+    """Return products of one, three and five halves of a vector, whole and not, in turns."""
+    half = half_of(target_name, dtype)
+    widths = (half, 3 * half, 3 * half - 1, 2 * half + 1, 5 * half)
+    sizes = [(rows, n, k) for n in widths for rows, k in ((16, 8), (23, 26), (17, 42))]
+    kinds = ("store", "bias", "count")
+    return [
+        Case(*size, dtype, *FORMS[at % 4], epilogue=kinds[at % 3]) for at, size in enumerate(sizes)
+    ]
+
+
+def methods(cases: list[Case], target_name: str) -> list[str]:
+    return [case.plan(target_name).method for case in cases]
+
+
+@pytest.mark.parametrize("target_name", TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_split_sums_agree_with_numpy_in_every_form(dtype, target_name):
+    cases = cases_of(target_name, dtype)
+    assert methods(cases, target_name).count("split") >= len(cases) // 2
+    contractions.run_cases(cases, target_name)
+
+
+@pytest.mark.parametrize("target_name", TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_split_sums_along_columns_and_of_strided_operands_agree_with_numpy(dtype, target_name):
+    half = half_of(target_name, dtype)
+    strided = [Case(24, 3 * half, 36, dtype, *form) for form in STRIDED]
+    down = [Case(3 * half, 29, 24, dtype, *form, result="columns") for form in FORMS]
+    assert set(methods(strided, target_name)) == {"split"}
+    assert any(case.plan(target_name).vector_axis == "m" for case in down)
+    contractions.run_cases(strided + down, target_name)
+
+
+@pytest.mark.parametrize("target_name", TARGETS)
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_not_a_byte_outside_the_operands_of_split_sums_is_touched(form, target_name):
+    half = half_of(target_name, dtypes.float32)
+    cases = [Case(19, n, k, dtypes.float32, *form) for n, k in ((3 * half, 26), (3 * half - 1, 12))]
+    contractions.check_at_the_brink(cases, target_name)
+
+
+def test_infinities_and_nans_reach_their_own_split_sums_only():
+    half = half_of("native", dtypes.float32)
+    case = Case(20, 3 * half - 1, 34)
+    library, (kernel,) = contractions.compile_cases([case], "native")
+    assert kernel.plan.method == "split"
+    lhs, rhs = (np.ones(shape, np.float32) for shape in ((case.m, case.k), (case.k, case.n)))
+    lhs[3, 32], rhs[33, 5], rhs[0, 7] = np.inf, -np.inf, np.nan
+    result = np.zeros((case.m, case.n), np.float32)
+    scratch = aligned(scratch_bytes(kernel.plan))
+    library.run("kernel_0", *map(address, (lhs, rhs, result, result, scratch)))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(result, lhs @ rhs)
+
+
+def test_sums_are_split_where_the_last_vector_is_half_full_at_most():
+    case = Case(24, 24, 24)
+    assert case.plan("x86-64-v4").method == "split"
+    assert case.plan("x86-64-v3").method == "tile"  # three whole vectors
+    assert replace(case, n=12).plan("x86-64-v3").method == "split"
+    for full in (16, 25, 32, 128, 1032):
+        assert replace(case, n=full).plan("x86-64-v4").method == "tile"
+    assert Case(24, 24, 24, dtypes.int32).plan("x86-64-v4").method == "tile"
+    assert Case(24, 24, 24, dtypes.bfloat16).plan("x86-64-v4").method == "tile"
+    assert case.plan("x86-64").method == "tile"  # which rounds each product
+
+
+def test_sums_are_split_of_pairs_that_are_added_up_at_once():
+    for k in (7, 25, 4096):
+        assert Case(24, 24, k).plan("x86-64-v4").method == "tile"
+    assert Case(24, 24, 24, lhs="gaps").plan("x86-64-v4").method != "split"
+
+
+def test_a_left_that_does_not_lie_along_k_is_packed_if_it_is_small():
+    small, large = Case(24, 24, 24, lhs="columns"), Case(1000, 24, 256, lhs="columns")
+    assert small.plan("x86-64-v4").pack_left == "split"
+    assert large.plan("x86-64-v4").method == "tile"
+    assert replace(large, lhs="rows").plan("x86-64-v4").method == "split"
+
+
+def test_rows_that_share_few_sets_of_a_cache_are_no_more_than_it_keeps():
+    target = target_named("x86-64-v4")
+    near, far = Case(1000, 8, 24).plan("x86-64-v4"), Case(1000, 8, 1024).plan("x86-64-v4")
+    assert near.method == far.method == "split"
+    assert near.tile_rows > far.tile_rows == target.memory.lines_kept(4096)
+
+
+def test_batches_of_split_sums_are_stored_where_results_are():
+    half = half_of("native", dtypes.float32)
+    n = 3 * half
+    x, y = (sg.placeholder((5, n, n), "float32") for _ in range(2))
+    step = sg.compile([x, y], x @ y.mT)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 9, (5, n, n)).astype(np.float32) for _ in range(2))
+    np.testing.assert_array_equal(step(a, b), a @ b.swapaxes(1, 2))
+    assert "contract.split" in step.ir("llvm")
+
+
+def test_split_sums_have_the_same_bits_on_two_threads():
+    x, y = sg.placeholder((3000, 100), "float32"), sg.placeholder((100, 24), "float32")
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape, np.float32) for shape in ((3000, 100), (100, 24)))
+    one, two = (sg.compile([x, y], x @ y, threads=threads)(a, b) for threads in (1, 2))
+    np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
