@@ -289,7 +289,7 @@ LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {
     "none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5, "pairs": 0.2,
-    "windows": 0.75, "split": 0.1,
+    "windows": 0.75, "split": 0.05,
 }  # fmt: skip
 _LOOKING = 1.0  # copying an element to see whether it is finite: others wait for it
 # An element of an operand that comes from no near cache.
@@ -312,9 +312,9 @@ LEAST_BITS_IN_PLACE = 32
 _TILE = 12.0
 _VECTOR = 2.0
 _SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
-# Sums in lanes beside each other: of fewer vectors of columns, of more terms, and of a left that is
-# packed for them, elements; and adding up such lanes of a vector.
-MOST_SPLIT_VECTORS, LEAST_SPLIT_TERMS, MOST_PACKED_TO_SPLIT, _JOINED = 3, 8, 1024, 0.5
+# Sums in lanes beside each other: in products of fewer vectors of columns and at least so many
+# terms; and adding up such lanes of a vector.
+MOST_SPLIT_VECTORS, LEAST_SPLIT_TERMS, _JOINED = 3, 16, 0.25
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
 _CONFIGURING = 170.0

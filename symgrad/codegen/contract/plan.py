@@ -342,9 +342,6 @@ class ContractPlan:
         If one vector holds them its spare lanes are overwritten by the next step of k, so that the
         panel is dense; else they are padded to whole vectors.
         """
-        if self.method == "split":
-            half = self.lanes // 2
-            return -(-self.tile_rows // half) * half
         is_dense = self.tile_rows <= self.lanes and not self.multiplies_pairs
         if self.pack_left == "lines" or is_dense:
             return self.tile_rows

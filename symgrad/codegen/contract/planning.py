@@ -65,11 +65,13 @@ def plan_contract(
     *,
     streams: int = 1,
     borders: tuple[ZeroBorder, ...] = (),
+    splits: bool = True,
 ) -> ContractPlan:
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
     `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
-    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there.
+    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there. Sums
+    are split only if `splits`.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
@@ -101,7 +103,8 @@ def plan_contract(
     )
     if m == 0 or n == 0:
         return start
-    cycles, cheapest = _cheapest(_ways(start, _canonical(result, m, n), target, borders))
+    ways = _ways(start, _canonical(result, m, n), target, borders)
+    cycles, cheapest = _cheapest([way for way in ways if splits or way[1].method != "split"])
     chosen = choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)

@@ -5,6 +5,8 @@ Shapes and strides decide on the plan.
 
 from __future__ import annotations
 
+from functools import partial
+
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.asking_planning import with_next_steps
 from symgrad.codegen.contract.border import with_borders
@@ -77,7 +79,8 @@ def _plan_of_sums(product: Product, lhs: Operand, target: Target) -> ContractPla
         store.index.coefficient(product.columns[0]),
         store.value.dtype.itemsize,
     )
-    return plan_contract(
+    planned = partial(
+        plan_contract,
         product.rows[1],
         product.columns[1],
         product.inner[1],
@@ -89,6 +92,11 @@ def _plan_of_sums(product: Product, lhs: Operand, target: Target) -> ContractPla
         streams=_streams(product),
         borders=product.borders,
     )
+    plan = planned()
+    # Tiles that ask for what the next product reads are worth more than full vectors.
+    is_split = plan.method == "split"
+    asks = is_split and _goes_on(product, replace(plan, method="tile")) is not None
+    return planned(splits=False) if asks else plan
 
 
 def _result_of(product: Product) -> Store:

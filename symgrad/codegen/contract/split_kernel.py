@@ -1,4 +1,4 @@
-"""Split sums: the microkernel whose lanes are columns, two beside each other for each of them.
+"""Split-k in registers: the microkernel whose lanes are columns, two beside each other for each.
 
     right   b[k, 0]  b[k+1, 0]  b[k, 1]  b[k+1, 1]  ...      a row of it, packed in pairs of terms
     left    a[i, k]  a[i, k+1]  a[i, k]  a[i, k+1]  ...      a pair of a row, broadcast
@@ -28,8 +28,8 @@ from symgrad.records import dataclass
 class SplitKernel:
     """What one microkernel of split sums does: `rows` by `columns` of them, from zeros on.
 
-    Rows of the left are `left_row` elements apart and pairs of its terms `left_pair`; the right is
-    packed. Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`), with whole
+    Rows of the left are `left_row` elements apart, and its terms lie together; the right is packed.
+    Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`), with whole
     vectors, or is a part of the result.
     """
 
@@ -38,7 +38,6 @@ class SplitKernel:
     lanes: int
     elements: Elements
     left_row: int
-    left_pair: int
     tile_row: int
     is_aside: bool
 
@@ -65,7 +64,7 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     sums = [builder.phi(vector) for _ in range(kernel.rows * kernel.vectors)]
     added = _emit_pair(builder, kernel, places, vector, sums)
     following = builder.add(step, index(2), flags=("nuw", "nsw"))
-    apart = kernel.left_pair, kernel.vectors * kernel.lanes
+    apart = 2, kernel.vectors * kernel.lanes
     ends = [
         kernel.elements.address(builder, place, index(by))
         for place, by in zip(places, apart, strict=True)

@@ -2,7 +2,7 @@
 
     a[k, 0]  a[k+1, 0]  a[k, 1]  a[k+1, 1]  ...
 
-So split sums read the right, and pairs of terms of a left that does not lie along k.
+So the microkernel of split sums reads the right.
 """
 
 from __future__ import annotations

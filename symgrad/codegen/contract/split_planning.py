@@ -9,12 +9,10 @@ The even terms of a sum are in one lane and the odd ones in the next: split-k wi
 from __future__ import annotations
 
 from symgrad.codegen.contract.block_planning import has_digits
-from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     LEAST_SPLIT_TERMS,
-    MOST_PACKED_TO_SPLIT,
     MOST_SPLIT_VECTORS,
     joining_cycles,
     tiling_cycles,
@@ -25,7 +23,7 @@ from symgrad.records import replace
 def can_split_sums(plan: ContractPlan, target: Target) -> bool:
     """Return whether the last vector of a few columns is at most half full, and k in pairs.
 
-    All terms are to be added at once, and elements to have neighbours in memory.
+    All terms are to be added at once, and those of a row of the left to lie together.
     """
     half = plan.lanes // 2
     if half < 2 or plan.borders or has_digits(plan):
@@ -34,12 +32,15 @@ def can_split_sums(plan: ContractPlan, target: Target) -> bool:
     is_narrow = plan.columns < MOST_SPLIT_VECTORS * plan.lanes
     is_wasted = 0 < plan.columns % plan.lanes <= half
     is_paired = plan.k % 2 == 0 and LEAST_SPLIT_TERMS <= plan.k <= target.memory.near_terms[0]
-    are_beside = all(_has_neighbours(side) for side in (plan.left, plan.right))
+    are_beside = plan.left.column_stride == 1 and 1 in (
+        plan.right.row_stride,
+        plan.right.column_stride,
+    )
     high = min(plan.rows, _highest(plan, target))
     is_busy = high * split_vectors(plan) >= target.adds_in_flight
     is_full = 4 * plan.columns > 3 * half
     is_served = is_fused and is_narrow and is_wasted and is_paired and are_beside
-    return is_served and is_busy and is_full and _is_left_served(plan)
+    return is_served and is_busy and is_full
 
 
 def plan_split(plan: ContractPlan, target: Target) -> ContractPlan:
@@ -51,7 +52,6 @@ def plan_split(plan: ContractPlan, target: Target) -> ContractPlan:
         tile_rows=-(-plan.rows // tiles),
         tile_columns=plan.whole_vectors(plan.columns),
         block_k=plan.k,
-        pack_left="none" if plan.left.column_stride == 1 else "split",
         pack_right="split",
     )
 
@@ -68,15 +68,6 @@ def split_vectors(plan: ContractPlan) -> int:
     return -(-2 * plan.columns // plan.lanes)
 
 
-def _is_left_served(plan: ContractPlan) -> bool:
-    """Return whether pairs of terms of the left lie together, or it is packed for little.
-
-    Few columns read what is packed, so it must be small, and worth more than one vector of a row.
-    """
-    is_small = plan.rows * plan.k <= MOST_PACKED_TO_SPLIT
-    return plan.left.column_stride == 1 or (is_small and split_vectors(plan) > 1)
-
-
 def _highest(plan: ContractPlan, target: Target) -> int:
     """Return how many rows of sums registers hold beside a row of the right and a pair.
 
@@ -85,9 +76,5 @@ def _highest(plan: ContractPlan, target: Target) -> int:
     vectors, memory = split_vectors(plan), target.memory
     highest = (target.vector_registers - vectors - 1) // vectors
     apart = abs(plan.left.row_stride) * plan.dtype.itemsize
-    is_far = plan.left.column_stride == 1 and apart >= memory.line_bytes
+    is_far = apart >= memory.line_bytes
     return min(highest, memory.lines_kept(apart)) if is_far else highest
-
-
-def _has_neighbours(operand: Operand) -> bool:
-    return 1 in (operand.row_stride, operand.column_stride)

@@ -107,6 +107,9 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         for h in heights
         if packs_within(plan)
     )
+    if plan.method == "split":
+        packers = (split_packer(plan, stored, w) for w in widths)
+        return Variants(kernels, (), (), tuple(leaf_function(module, p) for p in packers))
     left, right = plan.left.transposed, plan.right
     if plan.pack_left == "windows":
         left = replace(left, row_stride=plan.pixel_stride)
@@ -128,16 +131,6 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
                 for w in widths
             ),
         )
-    if plan.method == "split":
-        return Variants(
-            kernels, packing,
-            tuple(
-                leaf_function(module, split_packer(plan, stored, left, h))
-                for h in heights
-                if plan.pack_left != "none"
-            ),
-            tuple(leaf_function(module, split_packer(plan, stored, right, w)) for w in widths),
-        )  # fmt: skip
     left_packers = [
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
     ]
