@@ -30,7 +30,7 @@ class MemoryHierarchy:
     of a sum that are added at once, all up to the first, else even parts up to the second;
     `far_terms`, the same where each term of the left lies on another page, and `window_terms` where
     they are those of windows; and `band_rows`, those of a result whose sums may be unfinished at a
-    time. The order of sums depends on these. A
+    time. A sum goes on where the block before ended, so its bits do not depend on these. A
     processor that walks through memory by `followed_bytes` a step, or more, does not fetch ahead by
     itself: it is asked for what comes `steps_ahead`, which is when the second-level cache has it.
     """
@@ -268,11 +268,24 @@ def _native() -> Target:
         return Target("native", triple, cpu, features, 16, 32, True, True)
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
-        return replace(target, bfloat16_unit=_bfloat16_unit(host))
+        return replace(target, bfloat16_unit=_bfloat16_unit(host), memory=_memory_of(cpu))
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:
         return Target("native", triple, cpu, features, 32, 16, True, True)
     return Target("native", triple, cpu, features, 16, 16, False, False)
+
+
+def _memory_of(cpu: str) -> MemoryHierarchy:
+    """Return the caches of a core with AVX-512.
+
+    Zen 5 is measured: it adds up sums twice as long at once, as a panel of so many terms and a
+    vector row are half of its second-level cache, and one that goes on waits for what it resumes.
+    """
+    memory = MemoryHierarchy()
+    is_measured = cpu == "znver5"
+    return (
+        replace(memory, near_terms=(2048, 768), far_terms=(1024, 1024)) if is_measured else memory
+    )
 
 
 def _bfloat16_unit(host: Mapping[str, bool]) -> Literal["dot", "matrix"] | None:

@@ -12,8 +12,8 @@ from symgrad.codegen.contract.block_planning import has_digits
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
-    LEAST_SPLIT_TERMS,
     MOST_SPLIT_VECTORS,
+    SPLIT_TERMS,
     joining_cycles,
     tiling_cycles,
 )
@@ -31,7 +31,7 @@ def can_split_sums(plan: ContractPlan, target: Target) -> bool:
     is_fused = target.has_fma and plan.compute.is_float and plan.dtype == plan.compute
     is_narrow = plan.columns < MOST_SPLIT_VECTORS * plan.lanes
     is_wasted = 0 < plan.columns % plan.lanes <= half
-    is_paired = plan.k % 2 == 0 and LEAST_SPLIT_TERMS <= plan.k <= target.memory.near_terms[0]
+    is_paired = plan.k % 2 == 0 and plan.k in SPLIT_TERMS
     are_beside = plan.left.column_stride == 1 and 1 in (
         plan.right.row_stride,
         plan.right.column_stride,

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen import target as description
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.program.language import Instr, ScanInstr, WhileInstr
 from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.target import MemoryHierarchy, Target, target_named
 from symgrad.graph import dtypes
 from tests.support.programs import program_from
+from tests.unit.codegen import test_contract as contractions
+from tests.unit.codegen.test_contract import Case
 
 TARGET = target_named("x86-64-v4")
 
@@ -28,9 +33,41 @@ def plan(target: Target, m: int = 2048, n: int = 2048, k: int = 2048) -> Contrac
     return plan_contract(m, n, k, dtypes.float32, *rows, target)
 
 
-def test_all_targets_are_taken_to_have_the_same_memory():
-    for name in ("native", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
+def test_all_targets_but_one_that_is_measured_are_taken_to_have_the_same_memory():
+    for name in ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
         assert target_named(name).memory == MemoryHierarchy()
+    native = target_named("native")
+    if native.cpu != "znver5":
+        assert native.memory == MemoryHierarchy()
+    near, far = native.memory.near_terms, native.memory.far_terms
+    assert native.memory == MemoryHierarchy(near_terms=near, far_terms=far)
+
+
+def test_results_are_the_same_bits_whatever_is_added_up_at_once(monkeypatch):
+    cases = [
+        Case(37, 70, 1500),
+        Case(20, 33, 2047, dtypes.float64, rhs="columns"),
+    ]
+    rng = np.random.default_rng(0)
+    given = [
+        [rng.standard_normal(size).astype(case.dtype.numpy) for size in (c, d)]
+        for case in cases
+        for c, d in [(case.m * case.k, case.k * case.n)]
+    ]
+    results, blocks = [], []
+    for cpu in ("sapphirerapids", "znver5"):
+        machine = replace(target_named("native"), memory=description._memory_of(cpu))
+        monkeypatch.setattr(contractions, "target_named", lambda _, machine=machine: machine)
+        library, kernels = contractions.compile_cases(cases, "")
+        blocks.append([kernel.plan.k_blocks for kernel in kernels])
+        for at, (case, kernel) in enumerate(zip(cases, kernels, strict=True)):
+            result = np.zeros(case.m * case.n, case.dtype.numpy)
+            scratch = contractions.aligned(scratch_bytes(kernel.plan))
+            buffers = (*given[at], result, result, scratch)
+            library.run(f"kernel_{at}", *map(contractions.address, buffers))
+            results.append(result.tobytes())
+    assert blocks == [[2, 3], [1, 1]]
+    assert results[:2] == results[2:]
 
 
 def test_a_long_sum_of_few_results_reads_as_much_at_a_time_as_stays_in_the_second_cache():
@@ -76,6 +113,20 @@ def test_a_left_whose_terms_are_far_apart_is_packed_some_terms_at_a_time():
 def test_a_plan_follows_the_caches(number, field):
     changed = plan(with_memory(**number))
     assert getattr(changed, field) != getattr(plan(TARGET), field)
+
+
+def test_zen_5_adds_up_more_terms_at_once_so_tiles_are_stored_where_results_are():
+    zen = replace(TARGET, memory=description._memory_of("znver5"))
+    assert description._memory_of("sapphirerapids") == TARGET.memory
+    assert plan(TARGET).k_blocks == 3
+    assert plan(zen).k_blocks == 1
+    assert plan(zen, k=4096).block_k <= zen.memory.near_terms[1]
+    turned = Operand(1, 1024, 4), Operand(1024, 1, 4), Operand(1024, 1, 4)
+    blocks = [
+        plan_contract(1024, 1024, 1024, dtypes.float32, *turned, target).k_blocks
+        for target in (TARGET, zen)
+    ]
+    assert blocks == [2, 1]
 
 
 def test_windows_are_added_up_at_once_for_longer_than_other_rows_are():
