@@ -5,7 +5,7 @@ It follows from caches and strides.
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.panel_packing import is_far
+from symgrad.codegen.contract.panel_packing import is_far, is_jumped
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.cost_model import LONG_SUM, PANEL_SHARE, SHORT_BLOCK
@@ -27,7 +27,7 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
         part = min(part, max(plan.lanes, memory.l2_bytes // (2 * read * size_of)))
         if plan.left.row_stride == 1 and not plan.left.column_digits:
             # Rows that lie across come from that cache, so a panel is to come from the first one.
-            part = min(part, max(plan.lanes, memory.l1_bytes // (across * size_of)))
+            part = min(part, max(plan.lanes, _terms_near(plan, memory, across)))
     apart = abs(plan.left.column_stride) * size_of
     if plan.left.column_digits and plan.left.row_stride == 1 and plan.k > whole and apart:
         # Tiles beside each other read parts of the same lines: a block of them stays in the cache.
@@ -45,6 +45,19 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
     while blocks > 1 and 0 < plan.k % size < plan.lanes:
         size += plan.lanes
     return size
+
+
+def _terms_near(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:
+    """Return how many terms of a panel, `across` columns, stay in the first-level cache.
+
+    Of a right that is read where it lies, rows some lines apart use a part of its sets only. What
+    is jumped over is packed.
+    """
+    terms = memory.l1_bytes // (across * plan.compute.itemsize)
+    apart = abs(plan.right.row_stride) * plan.dtype.itemsize
+    if apart < memory.line_bytes or is_jumped(plan, memory):
+        return terms
+    return min(terms, memory.lines_kept(apart))
 
 
 def _terms_at_once(plan: ContractPlan, memory: MemoryHierarchy) -> tuple[int, int]:

@@ -82,6 +82,22 @@ def test_a_long_sum_of_few_results_reads_as_much_at_a_time_as_stays_in_the_secon
     assert near.block_k * near.tile_columns * 4 == TARGET.memory.l1_bytes
 
 
+def test_of_a_panel_that_lies_in_wider_rows_as_many_terms_are_read_as_its_sets_keep():
+    rows, target = (256, 192, 128, 64), with_memory(l1_bytes=1 << 15, l1_ways=8)
+    of_width = {}
+    for columns in rows:
+        turned = Operand(1, 256, 4), Operand(columns, 1, 4), Operand(columns, 1, 4)
+        of_width[columns] = plan_contract(256, columns, 25600, dtypes.float32, *turned, target)
+    half = of_width[128]
+    assert (half.pack_right, half.tile_columns) == ("none", 64)
+    # A row of a panel is every other 256 bytes, so half of the sets have all of it.
+    assert half.block_k == 64
+    # Rows of 768 bytes meet all sets, and what is packed, or as wide as its panel, lies densely.
+    assert of_width[192].block_k == of_width[64].block_k == 128
+    assert of_width[256].pack_right == "copy"
+    assert of_width[256].block_k == 128
+
+
 def test_a_left_whose_terms_are_far_apart_is_packed_some_terms_at_a_time():
     turned = Operand(1, 2048, 4), Operand(2048, 1, 4), Operand(2048, 1, 4)
     packed = plan_contract(2048, 2048, 2048, dtypes.float32, *turned, TARGET)
