@@ -8,7 +8,7 @@ from __future__ import annotations
 from symgrad.codegen.contract.panel_packing import is_far, is_jumped
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import LONG_SUM, PANEL_SHARE, SHORT_BLOCK
+from symgrad.cost_model import LONG_SUM, LONG_SUM_ACROSS, PANEL_SHARE, SHORT_BLOCK
 
 
 def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:
@@ -20,12 +20,14 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
         return plan.block_k
     size_of = plan.compute.itemsize
     whole, part = _terms_at_once(plan, memory)
-    if plan.k >= LONG_SUM * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
+    is_across = plan.left.row_stride == 1 and not plan.left.column_digits
+    long = LONG_SUM_ACROSS if is_across else LONG_SUM
+    if plan.k >= long * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
         # Few results of long sums: what is read for them stays in the cache, too, also of the left
         # where that is asked for a block ahead; windows read the same again.
         read = plan.columns + (0 if plan.left.column_digits else plan.rows)
         part = min(part, max(plan.lanes, memory.l2_bytes // (2 * read * size_of)))
-        if plan.left.row_stride == 1 and not plan.left.column_digits:
+        if is_across:
             # Rows that lie across come from that cache, so a panel is to come from the first one.
             part = min(part, max(plan.lanes, _terms_near(plan, memory, across)))
     apart = abs(plan.left.column_stride) * size_of

@@ -82,6 +82,22 @@ def test_a_long_sum_of_few_results_reads_as_much_at_a_time_as_stays_in_the_secon
     assert near.block_k * near.tile_columns * 4 == TARGET.memory.l1_bytes
 
 
+def test_sums_of_a_left_whose_rows_lie_side_by_side_are_long_earlier():
+    """Then its lines come from the second cache, and those of a panel from the first one."""
+    k = 2 * TARGET.memory.near_terms[1]
+    right = Operand(64, 1, 4)
+    across, along = (
+        plan_contract(256, 64, k, dtypes.float32, left, right, right, TARGET)
+        for left in (Operand(1, 256, 4), Operand(k, 1, 4))
+    )
+    assert across.block_k == 128
+    assert along.block_k == k // 2
+    shorter = plan_contract(
+        256, 64, k - 64, dtypes.float32, Operand(1, 256, 4), right, right, TARGET
+    )
+    assert shorter.block_k > 128
+
+
 def test_of_a_panel_that_lies_in_wider_rows_as_many_terms_are_read_as_its_sets_keep():
     rows, target = (256, 192, 128, 64), with_memory(l1_bytes=1 << 15, l1_ways=8)
     of_width = {}
