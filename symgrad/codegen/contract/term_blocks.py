@@ -20,7 +20,7 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
         return plan.block_k
     size_of = plan.compute.itemsize
     whole, part = _terms_at_once(plan, memory)
-    is_across = plan.left.row_stride == 1 and not plan.left.column_digits
+    is_across = plan.left.row_stride == 1 and _lies_evenly(plan)
     long = LONG_SUM_ACROSS if is_across else LONG_SUM
     if plan.k >= long * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
         # Few results of long sums: what is read for them stays in the cache, too, also of the left
@@ -47,6 +47,12 @@ def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> 
     while blocks > 1 and 0 < plan.k % size < plan.lanes:
         size += plan.lanes
     return size
+
+
+def _lies_evenly(plan: ContractPlan) -> bool:
+    """Return whether terms of the left are evenly apart, though those of the right be in pieces."""
+    apart = plan.left.column_stride
+    return all(by == place * apart for place, by in plan.left.column_digits)
 
 
 def _terms_near(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:

@@ -98,6 +98,21 @@ def test_sums_of_a_left_whose_rows_lie_side_by_side_are_long_earlier():
     assert shorter.block_k > 128
 
 
+def test_terms_that_lie_evenly_are_those_of_a_long_sum_though_the_others_are_in_pieces():
+    """So it is with the cotangent of a 1 x 1 convolution with a stride."""
+    k = 8 * 28 * 28
+    pixels = Operand(256, 1, 4, ((28, 2 * 28 * 256),))
+    evenly, apart = (
+        plan_contract(
+            256, 128, k, dtypes.float32, Operand(1, 256, 4, (), ((28, by),)), pixels, pixels, TARGET
+        )
+        for by in (28 * 256, 30 * 256)
+    )
+    assert evenly.block_k % 28 == 0
+    assert evenly.block_k <= TARGET.memory.l1_bytes // (64 * 4) + 28
+    assert apart.block_k > evenly.block_k
+
+
 def test_of_a_panel_that_lies_in_wider_rows_as_many_terms_are_read_as_its_sets_keep():
     rows, target = (256, 192, 128, 64), with_memory(l1_bytes=1 << 15, l1_ways=8)
     of_width = {}
