@@ -236,9 +236,9 @@ DENSE_COLUMNS = 8  # of a product, side by side in its result: stores are vector
 # the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.
 MANY_READS = 16
 SEVERAL_READS = 8
-# Below it never pays; from here on where its steps of k crowd a few sets of the cache.
-FEW_READS = 4
-PACKED_TERMS = 16  # of all tiles of the left at a time, where each term is on another page
+FEW_READS = 4  # below it never pays; from here on where steps of k crowd a few sets of the cache
+# Terms that are packed of all tiles of the left at a time, where each term is on another page.
+PACKED_TERMS = 16
 # Channels and filters from which on windows are packed for a gradient to a kernel, pixels that are
 # packed of all channels at a time, and how many there may be for each term, as strides leave out.
 LEAST_CHANNELS_PACKED = 64
@@ -251,11 +251,8 @@ MOST_STRIDES = 4  # of all axes, where the padding of such pixels is in no memor
 SUM_AT_ONCE = 2048
 WINDOW_TERMS = 800
 LEAST_TERMS = 64
-# Blocks of k from which on a sum is long; of a left whose rows lie side by side, where short blocks
-# leave the first cache to a panel: gradients to 256 by 64 weights by 3,136 terms were .75 of the
-# peak with blocks of 640 terms, .98 with 128.
-LONG_SUM = 8
-LONG_SUM_ACROSS = 2
+LONG_SUM = 8  # blocks of k from which on a sum is long
+LONG_SUM_ACROSS = 2  # and where rows of the left lie side by side: panels are in the first cache
 PANEL_SHARE = 0.75  # of the first cache, for the panel beside which lines come from the second
 # Terms of a sum between which it pays to bring a tile to memory and back, at the least.
 SHORT_BLOCK = 192
