@@ -26,6 +26,7 @@ from dataclasses import replace
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Fold, Kernel, Mode, Param
 from symgrad.codegen.loops.rewrite import is_free_of
+from symgrad.codegen.program.fuse_batches import RowKernel, fuse_by_batches
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
@@ -39,6 +40,7 @@ from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
 from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
+from symgrad.codegen.schedule.parallelize import ONE_THREAD
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
 from symgrad.codegen.schedule.row_stages import (
@@ -65,7 +67,8 @@ def fuse_products(program: Program, machine: Machine, alone: Mapping[str, Kernel
     nothing in what is fused, and so in the order of sums.
     """
     pool = _RowFusions(program, machine, alone)
-    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+    by_rows = rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+    return fuse_by_batches(by_rows, machine, alone, pool.made)
 
 
 class _RowGroup:
@@ -206,6 +209,7 @@ class _RowFusions:
         numbers = (b.number for b in held if b.place == "temporary")
         self._numbers = itertools.count(max(numbers, default=-1) + 1)
         self.names = KernelNames(program.kernels)
+        self.made: dict[str, RowKernel] = {}
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the product at `position` with later launches, in place; return whether it was."""
@@ -296,6 +300,12 @@ class _RowFusions:
         params = tuple(group.params.values())
         fusion = RowFusion(group.rows, tuple(group.stages), params, group.layouts, own, group.block)
         kernel = fuse_kernels(fusion, self._machine)
+        shared = self.names.shared(kernel)
+        if shared.name not in self.made:
+            machine = replace(self._machine, threads=ONE_THREAD)
+            is_alone = self._machine.threads.count == 1
+            alone = kernel if is_alone else fuse_kernels(fusion, machine)
+            self.made[shared.name] = RowKernel(group.rows.batch, alone)
         arguments, starts = [], []
         for param in kernel.params:
             argument, start = places.get(param.name, (None, 0))
@@ -308,7 +318,7 @@ class _RowFusions:
         more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
         return Launch(
             " with ".join(labels[:_LABELS]) + more,
-            self.names.shared(kernel),
+            shared,
             tuple(arguments),
             tuple(starts),
             (),

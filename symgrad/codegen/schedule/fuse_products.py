@@ -61,7 +61,7 @@ from symgrad.cost_model import (
 )
 from symgrad.records import dataclass
 
-_PIECE, _BLOCK, _PART, _PANEL = "piece", "block", "part", "panel"
+_PIECE, _BLOCK, PART, _PANEL = "piece", "block", "part", "panel"
 
 
 def rows_of_block(rows: MatrixRows, row_bytes: int) -> int:
@@ -130,21 +130,21 @@ class _Fusing:
     def kernel(self) -> Kernel:
         """Return the kernel: panels, blocks, and what is done with sums."""
         fusion, machine = self._fusion, self._machine
-        shared, parts = _shared(self._loops, machine.threads.count)
+        shared, parts = shared_loop(self._loops, machine.threads.count)
         own = {p.name: p for p in fusion.params if p.name in fusion.own}
         kept, scratch = keep_blocks(
             fusion.stages, own, fusion.layouts, fusion.block, machine.target.memory
         )
         sizes = {p.name: p.count for p in scratch}
         kept = {
-            name: replace(k, base=index_of((_PART, sizes[k.buffer]))) for name, k in kept.items()
+            name: replace(k, base=index_of((PART, sizes[k.buffer]))) for name, k in kept.items()
         }
         self._params |= {p.name: replace(p, count=p.count * parts) for p in scratch}
         each = fusion.blocks // fusion.pieces
         start = index_of((_PIECE, each * fusion.block), (_BLOCK, fusion.block))
         body = self._body(RowBlock(fusion.block, start, kept))
         inside = (*self._clearing, For(_BLOCK, each, body, ordered=True))
-        nest = _in_parts(self._loops, shared, parts, inside)
+        nest = in_parts(self._loops, shared, parts, inside)
         params = tuple(self._params.values())
         before, behind = (self._scheduled(part, params) for part in (self._before, self._behind))
         kernel = Kernel("fused", params, (*before, nest, *behind))
@@ -241,7 +241,7 @@ def _joined(first: Stmt | None, second: Stmt) -> For | None:
     return replace(first, body=(*first.body, *second.body)) if is_one_way else None
 
 
-def _shared(loops: Sequence[tuple[str, int]], threads: int) -> tuple[str, int]:
+def shared_loop(loops: Sequence[tuple[str, int]], threads: int) -> tuple[str, int]:
     """Return the loop that threads share, and in how many equal parts."""
     if threads == 1:
         return loops[0][0], 1
@@ -255,7 +255,7 @@ def _shared(loops: Sequence[tuple[str, int]], threads: int) -> tuple[str, int]:
     return loops[number][0], parts
 
 
-def _in_parts(
+def in_parts(
     loops: Sequence[tuple[str, int]], shared: str, parts: int, body: Sequence[Stmt]
 ) -> For:
     """Return `body` in loops, of which one is cut into parts, which come first.
@@ -263,11 +263,11 @@ def _in_parts(
     Iterations of a part use the same scratch memory, one after another.
     """
     size = dict(loops)[shared] // parts
-    whole = index_of((_PART, size), (shared, 1))
+    whole = index_of((PART, size), (shared, 1))
     inside = map_indices(body, lambda index: substitute_variable(index, shared, whole))
     extents = ((v, size if v == shared else extent) for v, extent in loops)
     around = (For(variable, extent, (), ordered=True) for variable, extent in extents)
-    part = For(_PART, parts, (), parallel=1 if parts > 1 else None, ordered=parts == 1)
+    part = For(PART, parts, (), parallel=1 if parts > 1 else None, ordered=parts == 1)
     return nested([part, *around], inside)
 
 
