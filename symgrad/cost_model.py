@@ -90,6 +90,7 @@ FEW_APART = 8  # one in so many of the elements that are reached is loaded or st
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
 OPERATIONS_OF_A_MATCH = 4  # to compare a vector of indices with a number, and to choose by that
 LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row is written twice
+ROWS_A_STAGE = 8  # at most: with so many, what one row waits for is a small part of what all take
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with

@@ -12,6 +12,7 @@ from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.arena import lay_out
 from symgrad.codegen.program.ask_for_rows import ask_ahead, ask_for_rows
 from symgrad.codegen.program.contract_temporaries import contract_temporaries
+from symgrad.codegen.program.distribute_rows import distribute_rows
 from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_products import fuse_products
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
@@ -154,6 +155,16 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         after={
             "fuse-sweeps": "a kernel that goes over a row several times was made of some",
             "contract-temporaries": "what is kept of one row alone is in the cache anyway",
+        },
+    ),
+    ProgramPass(
+        "distribute-rows",
+        lambda program, given: distribute_rows(program, given.target),
+        after={
+            "contract-temporaries": "rows are contracted that one loop walks through",
+            "distribute-scalars": "what is late in a row leaves the loop over rows",
+            "split-matches": "and a match in a row is taken apart",
+            "ask-for-rows": "which sweep over a row asks is chosen of all of them",
         },
     ),
     ProgramPass(

@@ -63,7 +63,7 @@ def contract_rows(kernel: Kernel, name: str) -> Kernel | None:
     loops = _row_loops(body, name)
     if not loops:
         return None
-    row = _pitch(loops[-1], loops[:-1], name)
+    row = own_row(loops[-1], loops[:-1], name)
     assert row is not None, "the innermost loop has rows"
     kept = [(loop.var, row) for loop in loops if loop.parallel]
     count = row * max((loop.extent for loop in loops if loop.parallel), default=1)
@@ -71,7 +71,7 @@ def contract_rows(kernel: Kernel, name: str) -> Kernel | None:
     def of_row(index: Index) -> Index:
         return index_of(*_within(index, loops).terms, *kept, const=index.const)
 
-    changed = tuple(_in_order(s, loops, name) for s in _moved(body, name, of_row))
+    changed = tuple(_in_order(s, loops, name) for s in change_indices(body, name, of_row))
     params = (
         replace(p, count=count, mode="scratch") if p.name == name else p for p in kernel.params
     )
@@ -102,7 +102,7 @@ def _row_loops(body: Sequence[Stmt], name: str) -> list[For]:
     loops: list[For] = []
     while len(used := [s for s in body if _uses(s, name)]) == 1:
         (loop,) = used
-        if not isinstance(loop, For) or _pitch(loop, loops, name) is None:
+        if not isinstance(loop, For) or own_row(loop, loops, name) is None:
             break
         loops.append(loop)
         body = loop.body
@@ -110,8 +110,11 @@ def _row_loops(body: Sequence[Stmt], name: str) -> list[For]:
     return [] if is_shared else loops
 
 
-def _pitch(loop: For, around: Sequence[For], name: str) -> int | None:
-    """Return how far rows of a buffer are apart from iteration to iteration, None if none are."""
+def own_row(loop: For, around: Sequence[For], name: str) -> int | None:
+    """Return how far rows of a buffer are apart from iteration to iteration, None if none are.
+
+    Of a row each iteration has one of its own.
+    """
     extents = index_extents(loop.body)
     used = [index for buffer, index in accesses(loop.body) if buffer == name]
     pitches = {index.coefficient(loop.var) for index in used}
@@ -133,7 +136,9 @@ def _within(index: Index, loops: Sequence[For]) -> Index:
     return index
 
 
-def _moved(body: Sequence[Stmt], name: str, change: Callable[[Index], Index]) -> tuple[Stmt, ...]:
+def change_indices(
+    body: Sequence[Stmt], name: str, change: Callable[[Index], Index]
+) -> tuple[Stmt, ...]:
     """Return statements with each place in a buffer changed."""
     return tuple(_moved_statement(statement, name, change) for statement in body)
 
@@ -145,10 +150,11 @@ def _moved_statement(statement: Stmt, name: str, change: Callable[[Index], Index
         case Store(buffer=buffer) if buffer == name:
             return replace(statement, index=change(statement.index))
         case Prefix():
-            body, each = (_moved(part, name, change) for part in (statement.body, statement.each))
+            parts = statement.body, statement.each
+            body, each = (change_indices(part, name, change) for part in parts)
             return replace(statement, body=body, each=each)
         case For() | Fold():
-            return replace(statement, body=_moved(statement.body, name, change))
+            return replace(statement, body=change_indices(statement.body, name, change))
         case Let() | Store() | Check() | Product() | SortRows():
             return statement
 
