@@ -121,6 +121,8 @@ class _Rows:
             return loop
         if statement_cycles(loop) * _runs(around) < LEAST_SPLIT_CYCLES:
             return loop
+        if self._waits_for_memory(loop):
+            return loop
         count = self._rows_at_a_time(loop)
         scratch = self._private(loop, around) if loop.ordered else {}
         if count < 2 or scratch is None:
@@ -140,6 +142,20 @@ class _Rows:
                 moved = change_indices(moved, name, lambda i, n=size: _of_row(i, row, n, count))
             body.append(For(row, count, moved))
         return replace(loop, extent=loop.extent // count, body=tuple(body))
+
+    def _waits_for_memory(self, loop: For) -> bool:
+        """Return whether rows come from memory, and it has no rest in which to fetch ahead.
+
+        Of what a core then waits for, folds are no part, and the stages of rows beside each other
+        read by turns and in bursts.
+        """
+        nbytes = max(self._params[name].nbytes for name in set().union(*buffers_used((loop,))))
+        computed = (s.value for s in statements(loop.body) if isinstance(s, Let))
+        has_function = any(
+            isinstance(value, Op) and SCALAR_OPS[value.name].flops >= LEAST_DISTRIBUTED_FLOPS
+            for value in computed
+        )
+        return nbytes > self._target.memory.shared_bytes and not has_function
 
     def _rows_at_a_time(self, loop: For) -> int:
         """Return how many rows stay in the nearest cache, a power of 2 that divides their number."""
@@ -231,24 +247,26 @@ class Stages:
         ]
 
     def _cuts(self) -> list[int]:
+        """Return where stages begin: before what waits for a fold of the stage before."""
         cuts = [0]
-        folded: set[str] = set()  # buffers that have what folds of this stage have come to
-        late: set[str] = set()  # values of which that is so
+        known: set[str] = set()  # values and buffers that have what folds of this stage come to
+        late: set[str] = set()  # values that are read from there
         behind = 0  # the last loop
         for number, statement in enumerate(self._body):
             if isinstance(statement, Loop):
-                read = set().union(*(buffers_used((s,))[0] for s in self._body[behind : number + 1]))
-                cut = None if folded.isdisjoint(read) else self._cut(behind, number)
-                if cut is not None:
+                needed = _uses(statement) | buffers_used((statement,))[0]
+                waits = not needed.isdisjoint(known | late)
+                if waits and (cut := self._cut(behind, number)) is not None:
                     cuts.append(cut)
-                    folded, late = set(), set()
+                    known, late = set(), set()
                 behind = number + 1
             if isinstance(statement, Fold | Prefix):
-                late |= {a.name for a in statement.accumulators}
-            elif isinstance(statement, Let) and late & names_used(statement.value):
-                late.add(statement.name)
-            elif isinstance(statement, Store) and _uses(statement) & late:
-                folded.add(statement.buffer)
+                known |= {a.name for a in statement.accumulators}
+            elif isinstance(statement, Let):
+                used = names_used(statement.value) | buffers_used((statement,))[0]
+                late |= set() if used.isdisjoint(known | late) else {statement.name}
+            elif isinstance(statement, Store) and not _uses(statement).isdisjoint(known | late):
+                known.add(statement.buffer)
         return cuts
 
     def _cut(self, first: int, last: int) -> int | None:
