@@ -81,16 +81,15 @@ OUTER_VECTORS = 4  # vectors beside each other where each carries a sum or a sea
 LIGHT_FOLD = 3  # statements of one that does little more than read
 MOST_CARRIED = 18  # vectors of sums in all of these loops: what registers hold
 
-# Of a long chain of operations as many vectors are computed beside each other, which hides the
-# latency of each; where there are few operations, memory or the ports limit, not latency.
-# Nominal cycles of a loop that are worth so many vectors, which are so many times the code:
+# Of a long chain of operations as many vectors are computed beside each other, which hides latency;
+# where there are few, memory or the ports limit. Nominal cycles that are worth so much code:
 VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
 FEW_APART = 8  # one in so many of the elements that are reached is loaded or stored on its own
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
 OPERATIONS_OF_A_MATCH = 4  # to compare a vector of indices with a number, and to choose by that
 LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row is written twice
-ROWS_A_STAGE = 8  # at most: with so many, what one row waits for is a small part of what all take
+ROWS_A_STAGE = 8  # at most: by then what one row waits for is a small part of what all take
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with
@@ -138,8 +137,8 @@ BYTES_OF_BLOCKED_ROW = 4096
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
 # and those that are read again at a time are less than the next one does.
 BYTES_SWEPT = 256 << 10
-# Bytes of a row from which on another one is asked for while this one is swept several times:
-# meanwhile nothing would be read ahead; fewer where they are of one array, and so far ahead.
+# Bytes of a row from which on another is asked for while this is swept several times, since nothing
+# is read ahead meanwhile; fewer where they are of one array, and so far ahead.
 LEAST_ROW_ASKED = 1 << 10
 LEAST_ONLY_ROW_ASKED = 256
 BYTES_ASKED_AHEAD = 2 << 10

@@ -21,6 +21,7 @@ from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
 from symgrad.codegen.schedule import (
     block_batches,
+    distribute_rows,
     distribute_scalars,
     fuse_elements,
     fuse_products,
@@ -231,10 +232,11 @@ def products_fused() -> Iterator[None]:
 
 @contextmanager
 def rows_split() -> Iterator[None]:
-    """Take the one match of a row apart, and its expensive scalars, of however short rows."""
+    """Take the match of a row apart, and costly scalars, and rows by stages, of however few."""
     with (
         mock.patch.multiple(split_matches, LEAST_SPLIT_CYCLES=0.0),
         mock.patch.multiple(distribute_scalars, LEAST_SPLIT_CYCLES=0.0, LEAST_DISTRIBUTED_FLOPS=1),
+        mock.patch.multiple(distribute_rows, LEAST_SPLIT_CYCLES=0.0),
     ):
         yield
 

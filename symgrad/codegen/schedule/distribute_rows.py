@@ -32,7 +32,7 @@ is that of so many rows. No result changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import names_used
@@ -42,6 +42,7 @@ from symgrad.codegen.loops.language import (
     Cast,
     Check,
     Const,
+    Expr,
     Fold,
     For,
     Generated,
@@ -85,14 +86,21 @@ def distribute_rows(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with loops over short rows distributed by stages, some rows at a time."""
     if kernel.can_fail or not is_free_of(kernel.body, Generated):
         return kernel
-    searches = (isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in _all(kernel))
+    every = statements(kernel.body)
+    searches = (isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in every)
     if any(searches):
         return kernel
     return _Rows(kernel, target).distributed()
 
 
-def _all(kernel: Kernel) -> Iterator[Stmt]:
-    return statements(kernel.body)
+def rows_in_stages(loop: For) -> int:
+    """Return how many rows a distributed loop takes at a time, 0 if it is none."""
+    stages = [s for s in loop.body if isinstance(s, For) and s.vector == 1 and not s.parallel]
+    counts = {stage.extent for stage in stages}
+    if len(stages) < max(2, len(loop.body)) or len(counts) > 1:
+        return 0
+    has_folds = any(isinstance(s, Fold | Prefix) for s in stages[0].body)
+    return stages[0].extent if has_folds and stages[0].extent <= ROWS_A_STAGE else 0
 
 
 class _Rows:
@@ -144,18 +152,15 @@ class _Rows:
         return replace(loop, extent=loop.extent // count, body=tuple(body))
 
     def _waits_for_memory(self, loop: For) -> bool:
-        """Return whether rows come from memory, and it has no rest in which to fetch ahead.
+        """Return whether rows come from memory: then that is waited for, and not for folds.
 
-        Of what a core then waits for, folds are no part, and the stages of rows beside each other
-        read by turns and in bursts.
+        And stages of rows beside each other read by turns and in bursts. While a function is
+        computed more can be fetched.
         """
         nbytes = max(self._params[name].nbytes for name in set().union(*buffers_used((loop,))))
-        computed = (s.value for s in statements(loop.body) if isinstance(s, Let))
-        has_function = any(
-            isinstance(value, Op) and SCALAR_OPS[value.name].flops >= LEAST_DISTRIBUTED_FLOPS
-            for value in computed
-        )
-        return nbytes > self._target.memory.shared_bytes and not has_function
+        values = (s.value for s in statements(loop.body) if isinstance(s, Let))
+        has_function = any(map(_is_function, values))
+        return nbytes > (1 + has_function) * self._target.memory.shared_bytes
 
     def _rows_at_a_time(self, loop: For) -> int:
         """Return how many rows stay in the nearest cache, a power of 2 that divides their number."""
@@ -208,6 +213,10 @@ class _Rows:
         indices = {i for buffer, i in accesses((first,)) if buffer == name}
         is_stored = any(isinstance(s, Store) and s.buffer == name for s in first.body)
         return is_stored and indices == {expected} and name not in buffers_used((first,))[0]
+
+
+def _is_function(value: Expr) -> bool:
+    return isinstance(value, Op) and SCALAR_OPS[value.name].flops >= LEAST_DISTRIBUTED_FLOPS
 
 
 def _runs(around: Sequence[For]) -> int:
@@ -303,8 +312,8 @@ class Stages:
         match statement.value:
             case Load(buffer):
                 return buffer not in buffers_used(self._body[number:])[1]
-            case Op(name):
-                return SCALAR_OPS[name].flops < LEAST_DISTRIBUTED_FLOPS
+            case Op() as value:
+                return not _is_function(value)
             case Const() | Ref() | Select() | Cast() | IndexValue():
                 return True
             case BinarySearch():

@@ -29,6 +29,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.next_rows import next_rows, rows_ahead, sweeps
+from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
 from symgrad.codegen.schedule.interleave import body_flops, live_values
 from symgrad.codegen.schedule.split_matches import matches_apart
@@ -59,6 +60,8 @@ def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> 
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
                 yield from _row_reasons(loops[-1], sizes)
+                if count := rows_in_stages(loops[-1]):
+                    yield _stage_reason(loops[-1], count)
                 yield from _apart_reasons(inner)
                 yield from _reasons(inner, target, sizes)
             case Fold():
@@ -108,6 +111,13 @@ def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
                 f"{loop.var} asks for {row} of {loop.extent} elements: {count} loops sweep "
                 "over each, of which the first alone would read from memory"
             )
+
+
+def _stage_reason(loop: For, count: int) -> str:
+    return (
+        f"{loop.var} takes {count} rows at a time, in {len(loop.body)} stages: each needs what folds "
+        f"of the one before come to, for which {count} rows wait together"
+    )
 
 
 def _apart_reasons(body: Sequence[Stmt]) -> Iterator[str]:
