@@ -1,6 +1,6 @@
 """Loop distribution across a program: launches whose kernels take short rows some at a time.
 
-    launch @k0(input0, temporary0, output0)    // for i in 0..8192 ordered { ... }, one row at a time
+    launch @k0(input0, temporary0, output0)    // for i in 0..8192 ordered { ... }
     ->
     launch @k1(input0, temporary0, output0)    // for i in 0..1024 ordered { for i.row in 0..8 ... }
 
@@ -11,9 +11,17 @@ time. How a kernel becomes one of stages is `schedule/distribute_rows.py`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.kernel_names import KernelNames
-from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
+from symgrad.codegen.program.language import (
+    Argument,
+    Instr,
+    Launch,
+    Program,
+    buffers_of,
+)
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule import distribute_rows as schedule
 from symgrad.codegen.target import Target
@@ -31,27 +39,30 @@ def distribute_rows(program: Program, target: Target) -> Program:
         if not isinstance(instr, Launch):
             return instr
         kernel = schedule.distribute_rows(instr.kernel, target)
-        if kernel == instr.kernel:
+        arguments = _resized(instr, kernel, named)
+        if kernel == instr.kernel or arguments is None:
             return instr
-        arguments = list(instr.arguments)
-        pairs = zip(instr.kernel.params, kernel.params, strict=True)
-        for number, (before, after) in enumerate(pairs):
-            argument = arguments[number]
-            if before.count == after.count:
-                continue
-            is_own = isinstance(argument, Buffer) and argument.place == "temporary"
-            if not is_own or named[argument] != 1 or instr.starts[number]:
-                return instr
-            kind = TensorType(after.dtype, (after.count,))
-            arguments[number] = replace(argument, type=kind)
-        return replace(
-            instr,
-            kernel=names.shared(kernel),
-            arguments=tuple(arguments),
-            fused=instr.fused or (instr,),
-        )
+        came_of = instr.fused or (instr,)
+        return replace(instr, kernel=names.shared(kernel), arguments=arguments, fused=came_of)
 
     def rewrite(instrs: list[Instr]) -> None:
         instrs[:] = map(changed, instrs)
 
     return rewrite_launches(program, names, rewrite)
+
+
+def _resized(
+    launch: Launch, kernel: Kernel, named: Mapping[Buffer, int]
+) -> tuple[Argument, ...] | None:
+    """Return the arguments with memory for more rows, None if something else uses that."""
+    arguments = list(launch.arguments)
+    for number, (before, after) in enumerate(zip(launch.kernel.params, kernel.params, strict=True)):
+        if before.count == after.count:
+            continue
+        argument = arguments[number]
+        if not isinstance(argument, Buffer) or argument.place != "temporary":
+            return None
+        if named[argument] != 1 or launch.starts[number]:
+            return None
+        arguments[number] = replace(argument, type=TensorType(after.dtype, (after.count,)))
+    return tuple(arguments)

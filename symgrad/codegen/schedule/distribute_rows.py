@@ -1,4 +1,4 @@
-"""Strip-mining and loop distribution: short rows are taken some at a time, stage by stage.
+"""Loop distribution of strips of rows: short rows are taken some at a time, stage by stage.
 
     for i in 0..8192 ordered {
       fold m: f32 = ... x[128*i + j] ...
@@ -33,17 +33,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import (
+    Atom,
     BinarySearch,
+    Binding,
     Cast,
     Check,
     Const,
     Expr,
-    Fold,
     For,
     Generated,
     Index,
@@ -53,9 +55,10 @@ from symgrad.codegen.loops.language import (
     Load,
     Loop,
     Op,
-    Prefix,
+    Reduction,
     Ref,
     Select,
+    SortRows,
     Stmt,
     Store,
 )
@@ -90,7 +93,7 @@ def distribute_rows(kernel: Kernel, target: Target) -> Kernel:
     searches = (isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in every)
     if any(searches):
         return kernel
-    return _Rows(kernel, target).distributed()
+    return _RowDistribution(kernel, target).distributed()
 
 
 def rows_in_stages(loop: For) -> int:
@@ -99,11 +102,11 @@ def rows_in_stages(loop: For) -> int:
     counts = {stage.extent for stage in stages}
     if len(stages) < max(2, len(loop.body)) or len(counts) > 1:
         return 0
-    has_folds = any(isinstance(s, Fold | Prefix) for s in stages[0].body)
+    has_folds = any(isinstance(s, Reduction) for s in stages[0].body)
     return stages[0].extent if has_folds and stages[0].extent <= ROWS_A_STAGE else 0
 
 
-class _Rows:
+class _RowDistribution:
     """Finds the loops over rows of a kernel, and counts how many rows its scratch memory is of."""
 
     def __init__(self, kernel: Kernel, target: Target) -> None:
@@ -147,7 +150,9 @@ class _Rows:
         for stage in stages:
             moved = map_indices(stage, lambda i: substitute_variable(i, loop.var, at))
             for name, size in scratch.items():
-                moved = change_indices(moved, name, lambda i, n=size: _of_row(i, row, n, count))
+                moved = change_indices(
+                    moved, name, partial(_of_row, row=row, size=size, count=count)
+                )
             body.append(For(row, count, moved))
         return replace(loop, extent=loop.extent // count, body=tuple(body))
 
@@ -163,7 +168,7 @@ class _Rows:
         return nbytes > (1 + has_function) * self._target.memory.shared_bytes
 
     def _rows_at_a_time(self, loop: For) -> int:
-        """Return how many rows stay in the nearest cache, a power of 2 that divides their number."""
+        """Return how many rows the nearest cache holds, a power of 2 that divides their number."""
         nbytes = 0
         if not all(isinstance(atom, str) for _, i in accesses((loop,)) for atom, _ in i.terms):
             return 1
@@ -240,9 +245,9 @@ class Stages:
 
     def __init__(self, body: Sequence[Stmt]) -> None:
         self._body = body
-        self._defined = {_bound(s): n for n, s in enumerate(body) if isinstance(s, Let | Check)}
+        self._defined = {s.name: n for n, s in enumerate(body) if isinstance(s, Binding)}
         for number, statement in enumerate(body):
-            if isinstance(statement, Fold | Prefix):
+            if isinstance(statement, Reduction):
                 names = (a.name for a in statement.accumulators)
                 self._defined |= dict.fromkeys(names, number)
 
@@ -269,7 +274,7 @@ class Stages:
                     cuts.append(cut)
                     known, late = set(), set()
                 behind = number + 1
-            if isinstance(statement, Fold | Prefix):
+            if isinstance(statement, Reduction):
                 known |= {a.name for a in statement.accumulators}
             elif isinstance(statement, Let):
                 used = names_used(statement.value) | buffers_used((statement,))[0]
@@ -320,20 +325,20 @@ class Stages:
                 return False
 
 
-def _bound(statement: Let | Check) -> str:
-    return statement.name
-
-
 def _uses(statement: Stmt) -> set[str]:
     """Return the values and checked indices that a statement needs."""
+    if isinstance(statement, Loop):
+        return {*free_values(statement), *free_indices(statement)}
     match statement:
         case Let():
             return names_used(statement.value)
-        case Check(value=Ref(name)):
-            return {name}
+        case Check():
+            return _names(statement.value)
         case Store():
-            value = {statement.value.name} if isinstance(statement.value, Ref) else set[str]()
-            return value | set(index_names(statement.index))
-        case For() | Fold() | Prefix():
-            return {*free_values(statement), *free_indices(statement)}
-    return set()
+            return _names(statement.value) | set(index_names(statement.index))
+        case SortRows():
+            return set()
+
+
+def _names(atom: Atom) -> set[str]:
+    return {atom.name} if isinstance(atom, Ref) else set()

@@ -115,8 +115,8 @@ def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
 
 def _stage_reason(loop: For, count: int) -> str:
     return (
-        f"{loop.var} takes {count} rows at a time, in {len(loop.body)} stages: each needs what folds "
-        f"of the one before come to, for which {count} rows wait together"
+        f"{loop.var} takes {count} rows at a time, in {len(loop.body)} stages: each needs what "
+        f"folds of the one before come to, for which {count} rows wait together"
     )
 
 
