@@ -64,6 +64,7 @@ from symgrad.codegen.loops.rewrite import (
     map_indices,
     substitute_variable,
 )
+from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.schedule.long_loops import with_names
 from symgrad.codegen.target import Target
@@ -92,7 +93,9 @@ def _in_all(body: Sequence[Stmt], target: Target) -> Iterator[Stmt]:
 
 def late_flops(first: Stmt, second: Stmt) -> int:
     """Return the operations that are costly in a loop behind one over rows, 0 if it is none."""
-    if not isinstance(first, For) or not isinstance(second, For) or first.extent != second.extent:
+    if not isinstance(first, For) or not isinstance(second, For):
+        return 0
+    if first.extent * (rows_in_stages(first) or 1) != second.extent:
         return 0
     is_behind = any(isinstance(s, Loop) for s in first.body) and first.vector == 1 < second.vector
     costly = [s for s in second.body if isinstance(s, Let) and _is_costly(s)]
