@@ -313,8 +313,7 @@ LEAST_BITS_IN_PLACE = 32
 _TILE = 12.0
 _VECTOR = 2.0
 _SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
-# Sums in lanes beside each other: in products of fewer vectors of columns and so many terms, at
-# the least and the most; and adding up such lanes of a vector.
+# Split sums: products of fewer vectors of columns and so many terms; adding up lanes of a vector.
 MOST_SPLIT_VECTORS, SPLIT_TERMS, _JOINED = 3, range(16, 1025), 0.25
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
