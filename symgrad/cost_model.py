@@ -156,7 +156,7 @@ LEAST_ROW_BLOCK = 64
 LEAST_SUMS_APART = 4
 PARTS_A_THREAD = 4
 INSTRS_OF_PRODUCTS = 128
-MOST_STATEMENTS_OF_BATCH = 352  # in one kernel: LLVM's value numbering gives up on longer ones
+MOST_STATEMENTS_OF_BATCH = 352  # in one kernel: LLVM numbers no values of much longer ones
 # Rows that a product reaches a piece of are asked for if further apart: no processor follows that.
 BYTES_BETWEEN_PIECES = 512
 LEAST_REUSED = 32 << 10  # bytes of a temporary that is put in the memory of a result

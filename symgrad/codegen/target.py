@@ -122,7 +122,10 @@ class Target:
             return None
         named = target_named(f"x86-64-v{self.level}")
         cpu, features = named.cpu, named.features
-        return replace(self, name=named.name, cpu=cpu, features=features, bfloat16_unit=None)
+        return replace(
+            self, name=named.name, cpu=cpu, features=features,
+            bfloat16_unit=None, memory=named.memory,
+        )  # fmt: skip
 
     @property
     def lane_packing(self) -> Literal["compress", "permute"] | None:

@@ -6,6 +6,7 @@ that take too much together when the program is compiled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -86,8 +87,10 @@ an int64 counts to 9223372036854775807
 def test_temporaries_of_too_many_bytes_together_are_refused():
     # Three of 2**62 bytes, of which each alone could be counted.
     a, b = (sg.matmul(sg.broadcast_to(SCALAR, (2**30, 2)) + k, sg.ones((2, 2**30))) for k in (0, 1))
-    with pytest.raises(ValueError, match="temporaries take 13835058055295398976 bytes"):
+    with pytest.raises(ValueError, match=r"temporaries take \d+ bytes of memory") as caught:
         sg.compile([SCALAR], sg.sum(a @ b))
+    (taken,) = re.findall(r"take (\d+) bytes", str(caught.value))
+    assert 0 < int(taken) - 3 * 2**62 < 2**24  # what is packed at a time depends on the machine
 
 
 def test_an_unknown_size_is_refused_at_the_call_and_the_step_goes_on():

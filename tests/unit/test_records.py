@@ -32,6 +32,7 @@ _GROWING = {
     *("symgrad.graph.ops.scan.Backward", "symgrad.passes.loops.min_cut._Visit"),
     *("symgrad.passes.fusion.draft.Draft", "symgrad.passes.loops.extend_loop.Extension"),
     *("symgrad.passes.loops.merge_loops._Family", "symgrad.passes.loops.rematerialise._Values"),
+    "symgrad.passes.memory.evict._Repetition",
     *(
         "symgrad.passes.calls.divergence._Divergence",
         "symgrad.passes.placement.place_shards._Placing",

@@ -20,6 +20,9 @@ from symgrad.records import dataclass
 # How many libraries one linker takes; see Note [Memory of compiling].
 _LIBRARIES_OF_A_LINKER = 16
 _ONLY_CALLS = -1  # in the place of an optimization level
+# In a function: LLVM's value numbering ends the process where it comes to a value a hundred times,
+# as it comes to the state of memory of a loop once for each loop inside, which has two blocks.
+_MOST_BLOCKS_NUMBERED = 128
 
 _library_numbers = itertools.count()
 
@@ -37,9 +40,17 @@ def optimize(
     passes = None
     if opt_level > 0:
         passes = llvm.create_new_module_pass_manager()
-        _add_passes(passes)
+        _add_passes(passes, numbers_values=not _has_many_blocks(module_text))
     _run(passes, module, machine, opt_level)
     return module
+
+
+def _has_many_blocks(module_text: str) -> bool:
+    """Return whether a function has more blocks than LLVM's value numbering is asked to take."""
+    if module_text.count(":\n") <= _MOST_BLOCKS_NUMBERED:
+        return False
+    functions = module_text.split("\ndefine ")
+    return any(text.count(":\n") > _MOST_BLOCKS_NUMBERED for text in functions)
 
 
 def optimize_leaves(module_text: str, target: Target, opt_level: int) -> llvm.ModuleRef:
@@ -187,7 +198,7 @@ def _parse(
     return module
 
 
-def _add_passes(passes: llvm.ModulePassManager) -> None:
+def _add_passes(passes: llvm.ModulePassManager, *, numbers_values: bool) -> None:
     """Add the middle end: what explicit vector code, tiled and hoisted already, still needs.
 
     Calls of our own functions are inlined, what all callers of a kernel pass becomes a constant of
@@ -204,7 +215,8 @@ def _add_passes(passes: llvm.ModulePassManager) -> None:
     passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()
     passes.add_reassociate_pass()
-    passes.add_new_gvn_pass()
+    if numbers_values:
+        passes.add_new_gvn_pass()
     passes.add_simplify_cfg_pass()
     passes.add_dead_code_elimination_pass()
     passes.add_post_order_function_attributes_pass()

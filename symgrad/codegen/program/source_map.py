@@ -41,10 +41,15 @@ class SourceMap:
 
     def groups_of(self, call: NativeCall) -> tuple[FusionGroup, ...]:
         """Return the groups that a call computes; several, if it is of launches that were fused."""
-        if isinstance(call, Launch) and call.fused:
-            return tuple(group for part in call.fused for group in self.groups_of(part))
-        group = self.groups.get(call)
-        return () if group is None else (group,)
+        found: list[FusionGroup] = []
+        pending = [call]
+        while pending:
+            each = pending.pop()
+            if isinstance(each, Launch) and each.fused:
+                pending.extend(reversed(each.fused))
+            elif each in self.groups:
+                found.append(self.groups[each])
+        return tuple(found)
 
     def nodes_of(self, call: NativeCall) -> tuple[Node, ...]:
         """Return the nodes that a call computes."""

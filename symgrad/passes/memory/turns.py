@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from itertools import accumulate
 
 from symgrad.cost_model import PER_BYTE_READ, PER_BYTE_WRITTEN
@@ -36,7 +35,7 @@ class Cell:
     stays: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Version:
     """A tensor as `writer` leaves it in memory; a leaf has no writer."""
 
@@ -45,16 +44,26 @@ class Version:
     writer: Turn | None = None
 
 
-@dataclass(slots=True, eq=False)
 class Turn:
     """A group at its place. `again` is the turn that it repeats, in part, if it repeats one."""
 
-    group: FusionGroup
-    nodes: tuple[Node, ...]
-    scratch: int
-    reads: dict[Tensor, Version] = field(default_factory=dict)
-    writes: dict[Tensor, Version] = field(default_factory=dict)
-    again: Turn | None = None
+    __slots__ = ("again", "group", "nodes", "reads", "scratch", "writes")
+
+    def __init__(
+        self,
+        group: FusionGroup,
+        nodes: tuple[Node, ...],
+        scratch: int,
+        reads: dict[Tensor, Version] | None = None,
+        writes: dict[Tensor, Version] | None = None,
+        again: Turn | None = None,
+    ) -> None:
+        self.group = group
+        self.nodes = nodes
+        self.scratch = scratch
+        self.reads = {} if reads is None else reads
+        self.writes = {} if writes is None else writes
+        self.again = again
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,49 @@
+"""Kernels of more loops than LLVM's value numbering takes, and of more launches than a stack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+import symgrad as sg
+from symgrad.codegen.native import jit
+from symgrad.codegen.program.language import Launch
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions, lower_graph
+from symgrad.graph.graph import Graph
+from symgrad.runtime.step import Step
+
+ROWS = np.random.default_rng(0).standard_normal((4096, 64)).astype(np.float32)
+
+
+def step_of(norms: int, threads: int) -> Step:
+    x = y = sg.placeholder(ROWS.shape)
+    for _ in range(norms):
+        y = sg.nn.layer_norm(y)
+    return sg.compile([x], y, threads=threads)
+
+
+def test_a_loop_over_rows_of_more_than_a_hundred_loops_compiles():
+    one, two = step_of(28, 1), step_of(28, 2)
+    assert two.ir("loops").count("kernel @") == 1
+    assert two.ir("loops").count(" in 0..") > 100
+    assert one(ROWS).tobytes() == two(ROWS).tobytes()
+
+
+def test_values_are_numbered_in_functions_of_fewer_blocks_only():
+    assert jit._has_many_blocks(step_of(22, 2).ir("llvm"))
+    assert not jit._has_many_blocks(step_of(4, 2).ir("llvm"))
+
+
+def test_what_was_fused_again_and_again_is_told_without_recursion():
+    x = sg.placeholder((64,))
+    options = CompileOptions(target_named("native"), 1, fast_math=False, cache=False)
+    lowered = lower_graph(Graph([sg.exp(sg.cumsum(x))], [x]), options)
+    calls = [i for i in lowered.program.instrs if isinstance(i, Launch)]
+    fused = replace(calls[0], fused=tuple(calls))
+    for _ in range(3000):
+        fused = replace(fused, fused=(fused,))
+    each = [lowered.sources.groups_of(call) for call in calls]
+    assert lowered.sources.groups_of(fused) == tuple(group for found in each for group in found)
+    assert sum(map(len, each)) > 0
