@@ -271,24 +271,11 @@ def _native() -> Target:
         return Target("native", triple, cpu, features, 16, 32, True, True)
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
-        return replace(target, bfloat16_unit=_bfloat16_unit(host), memory=_memory_of(cpu))
+        return replace(target, bfloat16_unit=_bfloat16_unit(host))
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:
         return Target("native", triple, cpu, features, 32, 16, True, True)
     return Target("native", triple, cpu, features, 16, 16, False, False)
-
-
-def _memory_of(cpu: str) -> MemoryHierarchy:
-    """Return the caches of a core with AVX-512.
-
-    Zen 5 is measured: it adds up sums twice as long at once, as a panel of so many terms and a
-    vector row are half of its second-level cache, and one that goes on waits for what it resumes.
-    """
-    memory = MemoryHierarchy()
-    is_measured = cpu == "znver5"
-    return (
-        replace(memory, near_terms=(2048, 768), far_terms=(1024, 1024)) if is_measured else memory
-    )
 
 
 def _bfloat16_unit(host: Mapping[str, bool]) -> Literal["dot", "matrix"] | None:
