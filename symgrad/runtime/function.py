@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+import numpy as np
+
 from symgrad.codegen.native.cores import usable_cores
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
@@ -107,9 +109,9 @@ def _thread_count(threads: int | Literal["auto"] | None) -> int:
 
 def _byte_count(memory_limit: int | None) -> int | None:
     """Return the bytes that temporaries may take; None is as many as are best."""
-    is_count = isinstance(memory_limit, int) and not isinstance(memory_limit, bool)
+    is_count = isinstance(memory_limit, int | np.integer) and not isinstance(memory_limit, bool)
     if memory_limit is None or (is_count and memory_limit >= 0):
-        return memory_limit
+        return None if memory_limit is None else int(memory_limit)
     raise CompileError(
         "compile", f"memory_limit={memory_limit!r} is no number of bytes", source=user_source()
     )

@@ -225,6 +225,12 @@ def test_what_is_no_number_of_bytes_is_refused():
             sg.compile([x], x, memory_limit=wrong)  # type: ignore[arg-type]  # its mistake
 
 
+def test_a_limit_may_be_an_int_of_numpy():
+    x = sg.placeholder((2,), name="x")
+    limit: Any = np.int64(1 << 40)
+    assert sg.compile([x], x + 1, memory_limit=limit)(np.ones(2, np.float32)).tolist() == [2, 2]
+
+
 def test_an_error_says_what_takes_the_memory():
     inputs, loss, updates, _ = _training()
     with pytest.raises(sg.CompileError) as refused:
