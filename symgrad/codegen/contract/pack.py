@@ -284,8 +284,13 @@ def as_they_are(builder: ir.IRBuilder, vectors: list[ir.Value], target: Target) 
     It does that for each shuffle, through both operands of those before it: for a square of 16 rows
     half of the time it takes to compile, and finds nothing where each is one instruction.
     """
+    return vectors if vectors[0].type.count < _SEARCHED else in_registers(builder, vectors, target)
+
+
+def in_registers(builder: ir.IRBuilder, vectors: list[ir.Value], target: Target) -> list[ir.Value]:
+    """Return vectors of which LLVM is to know nothing but that they are in registers."""
     kind = vectors[0].type
-    if target.register_constraint is None or kind.count < _SEARCHED:
+    if target.register_constraint is None:
         return vectors
     same, constraints = ir.FunctionType(kind, [kind]), f"={target.register_constraint},0"
     return [builder.asm(same, "", constraints, [v], side_effect=False) for v in vectors]

@@ -26,7 +26,11 @@ from symgrad.codegen.contract.pair_planning import (
 )
 from symgrad.codegen.contract.panel_packing import is_far, pack_panels
 from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.split_planning import can_split_sums, plan_split, split_cycles
+from symgrad.codegen.contract.split_planning import (
+    can_split_vectors,
+    plan_split,
+    split_cycles,
+)
 from symgrad.codegen.contract.term_blocks import choose_block_k
 from symgrad.codegen.contract.window_planning import (
     in_place,
@@ -70,7 +74,7 @@ def plan_contract(
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
     `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
-    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there. Sums
+    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there. Vectors
     are split only if `splits`.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
@@ -151,7 +155,7 @@ def _ways(
         ways.append(_plan_dots(plan, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
     for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):
-        if stride == 1 and can_split_sums(way, target):
+        if stride == 1 and can_split_vectors(way, target):
             width = _choose_width(way.columns, way.lanes)
             shape = replace(plan_split(way, target), vector_width=width)
             ways.append((split_cycles(shape) + _surrounding_cycles(shape, stride), shape))

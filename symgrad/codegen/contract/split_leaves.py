@@ -1,4 +1,4 @@
-"""Leaf functions of split sums, as their plan describes them."""
+"""Leaf functions of split vectors, as their plan describes them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.split_kernel import SplitKernel
 from symgrad.codegen.contract.split_packing import SplitPacker
+from symgrad.codegen.contract.split_planning import pairs_of
 
 
 def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -> SplitKernel:
     """Describe the microkernel of a tile of so many rows and columns."""
     return SplitKernel(
+        pairs=pairs_of(plan),
         rows=rows,
         columns=columns,
         lanes=plan.lanes,
         elements=stored,
         left_row=plan.left.row_stride,
+        left_k=plan.left.column_stride,
+        right_k=plan.right.row_stride if plan.pack_right == "none" else 0,
         tile_row=plan.tile_row,
         is_aside=plan.result_row == 0,
     )

@@ -2,7 +2,7 @@
 
     a[k, 0]  a[k+1, 0]  a[k, 1]  a[k+1, 1]  ...
 
-So the microkernel of split sums reads the right.
+So the microkernel of split vectors reads the right where it does not lie so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.pack import transpose, transpose_sectors
-from symgrad.codegen.vectors import shuffled
+from symgrad.codegen.contract.split_kernel import interleaved_steps
 from symgrad.records import dataclass
 
 
@@ -72,16 +72,14 @@ def _emit_pairs(
 ) -> None:
     """Interleave two steps of k whose elements lie side by side."""
     source, packed = panels
-    half = packer.half
+    elements = packer.elements
     terms = [builder.mul(builder.add(step, index(term)), index(packer.along)) for term in (0, 1)]
-    for start in range(0, packer.count, half):
-        count = min(half, packer.count - start)
-        lines = []
-        for term in terms:
-            place = packer.elements.address(builder, source, builder.add(term, index(start)))
-            lines.append(packer.elements.load(builder, place, count, half))
-        order = [lane for pair in enumerate(range(half, packer.lanes)) for lane in pair]
-        _store(builder, packer, packed, (step, 2 * start), shuffled(builder, lines, order))
+    for start in range(0, packer.count, packer.half):
+        count = min(packer.half, packer.count - start)
+        offsets = [builder.add(term, index(start)) for term in terms]
+        places = [elements.address(builder, source, offset) for offset in offsets]
+        values = interleaved_steps(builder, elements, places, count, packer.lanes)
+        _store(builder, packer, packed, (step, 2 * start), values)
 
 
 def _emit_squares(

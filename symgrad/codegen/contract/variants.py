@@ -108,7 +108,7 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         if packs_within(plan)
     )
     if plan.method == "split":
-        packers = (split_packer(plan, stored, w) for w in widths)
+        packers = [split_packer(plan, stored, w) for w in widths if plan.pack_right != "none"]
         return Variants(kernels, (), (), tuple(leaf_function(module, p) for p in packers))
     left, right = plan.left.transposed, plan.right
     if plan.pack_left == "windows":
