@@ -17,6 +17,7 @@ from symgrad.codegen.contract.elements import (
     final_loop,
     index,
     multiply_add,
+    prefetch,
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
@@ -38,7 +39,8 @@ class PanelPacker:
     What the processor does not fetch ahead is asked for `ahead` steps before, if not 0. One that
     `is_told_apart` has how far lines are apart as an argument, and 0 here: along k if it copies
     them, else across. One that
-    `sees_zeros` adds 0 times all it packs to a vector: nan, if not all is finite.
+    `sees_zeros` adds 0 times all it packs to a vector: nan, if not all is finite. Where lines are
+    transposed, those `next_panel` elements further are asked for, if it is not 0.
     """
 
     how: Packing
@@ -51,6 +53,7 @@ class PanelPacker:
     line: int
     elements: Elements
     ahead: int = 0
+    next_panel: int = 0
     sees_zeros: bool = False
 
     @property
@@ -195,11 +198,21 @@ def _emit_square(
     for row in range(count):
         place = packer.elements.address(builder, corner, builder.mul(panel.apart, index(row)))
         lines[row] = packer.elements.load(builder, place, steps, packer.lanes)
+        ask_for_next(builder, packer.elements, place, packer.next_panel)
     sector = 16 // packer.elements.compute.itemsize
     turned = transpose(builder, lines, sector, packer.elements.target)
     for offset, value in enumerate(turned[:steps]):
         at = builder.add(step, index(offset))
         _store(builder, packer, panel, (at, start), value, offset)
+
+
+def ask_for_next(
+    builder: ir.IRBuilder, elements: Elements, place: ir.Value, distance: int
+) -> None:
+    """Ask for the line so many elements behind one that is read, if that is not 0."""
+    if distance:
+        later = elements.address(builder, place, index(distance))
+        prefetch(builder, later, is_write=False)
 
 
 def _emit_lines(

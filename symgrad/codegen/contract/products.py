@@ -46,6 +46,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = with_next_steps(plan, _tiles_of_part(product, plan))
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
+    plan = replace(plan, next_right=_next_right(product, plan, target))
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
@@ -168,6 +169,18 @@ def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
         is_next = _steps_by(across, plan.k * steps[0]) and _steps_by(down, plan.k * steps[1])
         return "k" if is_next else None
     return None
+
+
+def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
+    """Return how far behind a right that is transposed that of the next product of a batch begins.
+
+    It is to be so small that the nearest cache has room for it; else 0 is returned.
+    """
+    right = product.rhs if plan.vector_axis == "n" else product.lhs
+    size = plan.k * plan.columns
+    is_turned = plan.pack_right in ("transpose", "split") and plan.right.row_stride == 1
+    is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // 4
+    return size if is_turned and is_small and _steps_by(right, size) else 0
 
 
 def _steps_by(operand: StridedOperand, step: int) -> bool:

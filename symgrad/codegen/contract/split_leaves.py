@@ -35,4 +35,5 @@ def split_packer(plan: ContractPlan, stored: Elements, count: int) -> SplitPacke
         rest=0 if across == 1 else plan.k % plan.lanes,
         lanes=plan.lanes,
         elements=stored,
+        next_panel=plan.next_right,
     )

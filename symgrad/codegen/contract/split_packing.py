@@ -17,7 +17,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.pack import transpose, transpose_sectors
+from symgrad.codegen.contract.pack import ask_for_next, transpose, transpose_sectors
 from symgrad.codegen.contract.split_kernel import interleaved_steps
 from symgrad.records import dataclass
 
@@ -28,6 +28,7 @@ class SplitPacker:
 
     Elements lie `across` apart across the panel and `along` apart along k; one of them is 1. `rest`
     terms, an even number, are no whole vector. What lies beyond the elements across is zero.
+    Where lines are transposed, those `next_panel` elements further are asked for, if it is not 0.
     """
 
     count: int
@@ -36,6 +37,7 @@ class SplitPacker:
     rest: int
     lanes: int
     elements: Elements
+    next_panel: int = 0
 
     @property
     def half(self) -> int:
@@ -98,9 +100,9 @@ def _emit_squares(
         lines: list[ir.Value] = [ir.Constant(words, None)] * half
         for number in range(min(half, packer.count - start)):
             across = builder.add(step, index((start + number) * packer.across))
-            line = elements.load(
-                builder, elements.address(builder, source, across), terms, packer.lanes
-            )
+            place = elements.address(builder, source, across)
+            line = elements.load(builder, place, terms, packer.lanes)
+            ask_for_next(builder, elements, place, packer.next_panel)
             lines[number] = builder.bitcast(line, words)
         # Pairs of doubles are sectors.
         turn = transpose if elements.compute.bits == 32 else transpose_sectors

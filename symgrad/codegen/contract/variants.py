@@ -138,6 +138,7 @@ def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Vari
         replace(
             _packer(plan, stored, plan.pack_right, right, (w, plan.whole_vectors(w))),
             sees_zeros=plan.sees_zeros,
+            next_panel=plan.next_right if plan.pack_right == "transpose" else 0,
         )
         for w in widths
     ]
