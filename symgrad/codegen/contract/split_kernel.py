@@ -22,6 +22,7 @@ from symgrad.codegen.contract.elements import (
     Elements,
     index,
     multiply_add,
+    prefetch,
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
@@ -40,7 +41,8 @@ class SplitKernel:
     Rows of the left are `left_row` elements apart and its terms `left_k`: pairs of the latter or of
     the former lie together. Of a right that is packed in pairs of terms `right_k` is 0; else its
     terms are so far apart. Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`),
-    with whole vectors, or is a part of the result.
+    with whole vectors, or is a part of the result; of that a pair of terms asks for `asked` elements
+    more, if it is not 0.
     """
 
     pairs: Pairs
@@ -53,6 +55,7 @@ class SplitKernel:
     right_k: int
     tile_row: int
     is_aside: bool
+    asked: int = 0
 
     @property
     def vectors(self) -> int:
@@ -85,6 +88,9 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     builder.position_at_end(loop)
     step, places = builder.phi(INDEX, "step"), [builder.phi(POINTER), builder.phi(POINTER)]
     sums = [builder.phi(vector) for _ in range(kernel.sums)]
+    if kernel.asked:
+        asked = builder.mul(step, index(kernel.asked // 2))
+        prefetch(builder, kernel.elements.address(builder, tile, asked), is_write=True)
     added = _emit_pair(builder, kernel, places, sums)
     following = builder.add(step, index(2), flags=("nuw", "nsw"))
     apart = 2 * kernel.left_k, kernel.right_pair

@@ -7,6 +7,7 @@ from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.split_kernel import SplitKernel
 from symgrad.codegen.contract.split_packing import SplitPacker
 from symgrad.codegen.contract.split_planning import pairs_of
+from symgrad.graph.types import ALIGNMENT
 
 
 def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -> SplitKernel:
@@ -22,7 +23,19 @@ def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) 
         right_k=plan.right.row_stride if plan.pack_right == "none" else 0,
         tile_row=plan.tile_row,
         is_aside=plan.result_row == 0,
+        asked=_asked(plan, columns),
     )
+
+
+def _asked(plan: ContractPlan, columns: int) -> int:
+    """Return how many elements of a tile that is stored in the result a pair of terms asks for.
+
+    All of it is asked for, if rows follow one another and the sums are no longer than that takes.
+    """
+    line = ALIGNMENT // plan.dtype.itemsize
+    asked = -(-plan.tile_rows * columns // (plan.k // 2))
+    is_short = plan.result_row == columns and line <= 2 * asked
+    return min(line, -(-asked // 2) * 2) if is_short else 0
 
 
 def split_packer(plan: ContractPlan, stored: Elements, count: int) -> SplitPacker:
