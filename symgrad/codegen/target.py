@@ -28,8 +28,8 @@ class MemoryHierarchy:
     `shared_bytes` is what a core may take of a cache that it shares; `near_pages` are the pages
     over which a walk still hits the first-level cache and table of pages. Measured are `near_terms`
     of a sum that are added at once, all up to the first, else even parts up to the second;
-    `far_terms`, the same where each term of the left lies on another page, and `window_terms` where
-    they are those of windows; and `band_rows`, those of a result whose sums may be unfinished at a
+    `far_terms`, the same where each term of the left lies on another page, `window_terms` where
+    they are those of windows, and `large_terms` where the shared cache does not hold the result; and `band_rows`, those of a result whose sums may be unfinished at a
     time. A sum goes on where the block before ended, so its bits do not depend on these. A
     processor that walks through memory by `followed_bytes` a step, or more, does not fetch ahead by
     itself: it is asked for what comes `steps_ahead`, which is when the second-level cache has it.
@@ -45,6 +45,7 @@ class MemoryHierarchy:
     near_terms: tuple[int, int] = (1024, 768)
     far_terms: tuple[int, int] = (512, 512)
     window_terms: tuple[int, int] = (2048, 768)
+    large_terms: tuple[int, int] = (2048, 768)
     band_rows: int = 1024
     followed_bytes: int = 1024
     steps_ahead: int = 16

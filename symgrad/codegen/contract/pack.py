@@ -206,9 +206,7 @@ def _emit_square(
         _store(builder, packer, panel, (at, start), value, offset)
 
 
-def ask_for_next(
-    builder: ir.IRBuilder, elements: Elements, place: ir.Value, distance: int
-) -> None:
+def ask_for_next(builder: ir.IRBuilder, elements: Elements, place: ir.Value, distance: int) -> None:
     """Ask for the line so many elements behind one that is read, if that is not 0."""
     if distance:
         later = elements.address(builder, place, index(distance))

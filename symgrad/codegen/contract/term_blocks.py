@@ -71,12 +71,16 @@ def _terms_near(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int
 def _terms_at_once(plan: ContractPlan, memory: MemoryHierarchy) -> tuple[int, int]:
     """Return how many terms are added up at once: all up to the first, else parts of the second.
 
-    Of windows they may be more, since tiles read again much of what those before have read.
+    Of windows they may be more, since tiles read again much of what those before have read; and of
+    a result that no near cache holds, whose unfinished sums would go to memory and back.
     """
     if is_far(plan, memory):
         return memory.far_terms
     are_windows = plan.vector_axis == "n" and bool(plan.left.column_digits)
-    return memory.window_terms if are_windows and plan.left.row_stride != 1 else memory.near_terms
+    if are_windows and plan.left.row_stride != 1:
+        return memory.window_terms
+    is_large = plan.rows * plan.columns * plan.compute.itemsize > memory.shared_bytes
+    return memory.large_terms if is_large else memory.near_terms
 
 
 def _even_pieces(plan: ContractPlan, blocks: int, most: int) -> int:

@@ -1,4 +1,4 @@
-"""Split sums: products whose columns fill half a vector, beside NumPy, and when they are chosen."""
+"""Split vectors: products whose columns fill half of one, beside NumPy, and when it is chosen."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.contract.split_planning import pairs_of
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.graph import Graph
 from tests.unit.codegen import test_contract as contractions
 from tests.unit.codegen.test_asking_products import mixtures
 from tests.unit.codegen.test_contract import Case, EpilogueKind, address, aligned
@@ -19,7 +21,7 @@ from tests.unit.codegen.test_stored_results import plan_of, plans_of, product
 
 TARGETS = ("native", pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")))
 FLOATS = (dtypes.float32, dtypes.float64)
-FORMS = (("rows", "rows"), ("rows", "columns"))
+FORMS = (("rows", "rows"), ("rows", "columns"), ("columns", "rows"), ("columns", "columns"))
 STRIDED = (("padded", "padded"), ("rows backwards", "rows"), ("same row", "columns"))
 
 
@@ -38,7 +40,7 @@ def cases_of(target_name: str, dtype: DType) -> list[Case]:
     sizes = [(rows, n, k) for n in widths for rows, k in ((16, 16), (23, 26), (17, 42))]
     kinds: tuple[EpilogueKind, ...] = ("store", "bias", "count")
     return [
-        Case(*size, dtype, *FORMS[at % 2], epilogue=kinds[at % 3]) for at, size in enumerate(sizes)
+        Case(*size, dtype, *FORMS[at % 4], epilogue=kinds[at % 3]) for at, size in enumerate(sizes)
     ]
 
 
@@ -107,10 +109,44 @@ def test_sums_are_split_of_pairs_that_are_added_up_at_once():
     assert Case(24, 24, 24, lhs="gaps").plan("x86-64-v4").method != "split"
 
 
-def test_a_left_whose_terms_lie_apart_is_multiplied_as_it_is():
-    assert Case(24, 24, 24, lhs="columns").plan("x86-64-v4").method == "tile"
+def test_rows_of_a_left_that_lies_along_them_are_in_lanes_beside_each_other():
+    plans = [Case(24, 24, 24, lhs=lhs).plan("x86-64-v4") for lhs in ("rows", "columns")]
+    assert [(plan.method, pairs_of(plan)) for plan in plans] == [
+        ("split", "terms"),
+        ("split", "rows"),
+    ]
+    assert [plan.tile_rows for plan in plans] == [8, 12]
+
+
+def test_a_left_whose_terms_lie_further_apart_than_is_fetched_ahead_is_multiplied_as_it_is():
+    far = target_named("x86-64-v4").memory.followed_bytes // 4
+    assert Case(far - 8, 24, 24, lhs="columns").plan("x86-64-v4").method == "split"
+    assert Case(far, 24, 24, lhs="columns").plan("x86-64-v4").method == "tile"
     assert Case(1000, 24, 256, lhs="columns").plan("x86-64-v4").method == "tile"
     assert Case(1000, 24, 256).plan("x86-64-v4").method == "split"
+
+
+def test_a_right_is_packed_in_pairs_if_its_columns_lie_apart_or_many_tiles_read_pairs_of_terms():
+    def packing(m: int, lhs: str, rhs: str) -> str:
+        plan = Case(m, 24, 24, lhs=lhs, rhs=rhs).plan("x86-64-v4")
+        assert plan.method == "split"
+        return plan.pack_right
+
+    assert packing(24, "rows", "rows") == packing(200, "columns", "rows") == "none"
+    assert packing(24, "rows", "columns") == packing(24, "columns", "columns") == "split"
+    assert packing(200, "rows", "rows") == "split"
+
+
+@pytest.mark.parametrize("target_name", TARGETS)
+def test_an_odd_row_of_a_tile_of_pairs_of_rows_agrees_with_numpy(target_name):
+    half = half_of(target_name, dtypes.float32)
+    cases = [
+        Case(m, 3 * half, 16, lhs="columns", rhs=rhs)
+        for m in (9, 15)
+        for rhs in ("rows", "columns")
+    ]
+    assert "split" in methods(cases, target_name)
+    contractions.run_cases(cases, target_name)
 
 
 def test_rows_that_share_few_sets_of_a_cache_are_no_more_than_it_keeps():
@@ -143,6 +179,25 @@ def test_batches_of_split_sums_are_stored_where_results_are():
     a, b = (rng.integers(-9, 9, (5, n, n)).astype(np.float32) for _ in range(2))
     np.testing.assert_array_equal(step(a, b), a @ b.swapaxes(1, 2))
     assert "contract.split" in step.ir("llvm")
+
+
+def test_small_rights_of_a_batch_are_asked_for_where_the_ones_before_are_transposed():
+    def asked(n: int, is_turned: bool, batch: tuple[int, ...] = (9,)) -> int:
+        x, y = (sg.placeholder((*batch, n, n)) for _ in range(2))
+        return plan_of(Graph([x @ (y.mT if is_turned else y)], [x, y])).next_right
+
+    assert [asked(n, True) for n in (16, 24, 32)] == [256, 576, 1024]
+    assert asked(24, False) == 0  # which is read where it lies
+    assert asked(24, True, ()) == 0  # one product
+    assert asked(128, True) == 0  # too large for the nearest cache
+
+
+def test_split_vectors_of_rows_have_the_same_bits_on_two_threads():
+    x, y = sg.placeholder((31, 24, 200)), sg.placeholder((31, 24, 24))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(t.shape, np.float32) for t in (x, y))
+    one, two = (sg.compile([x, y], x.mT @ y, threads=threads)(a, b) for threads in (1, 2))
+    np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
 
 
 def test_split_sums_have_the_same_bits_on_two_threads():

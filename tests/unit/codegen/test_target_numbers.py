@@ -170,6 +170,19 @@ def test_where_more_terms_are_added_up_at_once_tiles_are_stored_where_results_ar
     assert blocks == [2, 1]
 
 
+def test_sums_of_a_result_that_no_near_cache_holds_are_added_up_at_once_for_longer():
+    def blocks(m: int, k: int, lhs: Operand | None = None, target: Target = TARGET) -> int:
+        right = Operand(2048, 1, 8)
+        left = lhs or Operand(k, 1, 8)
+        return plan_contract(m, 2048, k, dtypes.float64, left, right, right, target).k_blocks
+
+    fitting = TARGET.memory.shared_bytes // (2048 * 8)
+    assert (blocks(fitting, 2048), blocks(fitting + 1, 2048)) == (3, 1)
+    assert blocks(2048, 4096) == 6  # too many terms for any
+    assert blocks(2048, 2048, Operand(1, 2048, 8)) == 4  # each term on another page
+    assert blocks(2048, 2048, target=with_memory(large_terms=(1024, 768))) == 3
+
+
 def test_windows_are_added_up_at_once_for_longer_than_other_rows_are():
     def terms(digits: tuple[tuple[int, int], ...], target: Target = TARGET, k: int = 1152) -> int:
         lhs = Operand(k, 1, 4, (), digits)
