@@ -29,10 +29,11 @@ class MemoryHierarchy:
     over which a walk still hits the first-level cache and table of pages. Measured are `near_terms`
     of a sum that are added at once, all up to the first, else even parts up to the second;
     `far_terms`, the same where each term of the left lies on another page, `window_terms` where
-    they are those of windows, and `large_terms` where the shared cache does not hold the result; and `band_rows`, those of a result whose sums may be unfinished at a
-    time. A sum goes on where the block before ended, so its bits do not depend on these. A
-    processor that walks through memory by `followed_bytes` a step, or more, does not fetch ahead by
-    itself: it is asked for what comes `steps_ahead`, which is when the second-level cache has it.
+    they are those of windows, and `large_terms` where the shared cache does not hold the result;
+    and `band_rows`, those of a result whose sums may be unfinished at a time. A sum goes on where
+    the block before ended, so its bits do not depend on these. A processor that walks through
+    memory by `followed_bytes` a step, or more, does not fetch ahead by itself: it is asked for what
+    comes `steps_ahead`, which is when the second-level cache has it.
     """
 
     line_bytes: int = 64

@@ -74,8 +74,8 @@ def plan_contract(
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
     `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
-    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there. Vectors
-    are split only if `splits`.
+    of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there.
+    Vectors are split only if `splits`.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"

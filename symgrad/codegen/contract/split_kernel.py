@@ -41,8 +41,8 @@ class SplitKernel:
     Rows of the left are `left_row` elements apart and its terms `left_k`: pairs of the latter or of
     the former lie together. Of a right that is packed in pairs of terms `right_k` is 0; else its
     terms are so far apart. Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`),
-    with whole vectors, or is a part of the result; of that a pair of terms asks for `asked` elements
-    more, if it is not 0.
+    with whole vectors, or is a part of the result; of that a pair of terms asks for `asked`
+    elements more, if it is not 0.
     """
 
     pairs: Pairs
@@ -159,7 +159,8 @@ def _emit_products(
     sums: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Add the products of pairs of the left, each of them broadcast, and a row of the right."""
-    elements, added = kernel.elements, []
+    elements = kernel.elements
+    added: list[ir.Value] = []
     for i in range(0, kernel.rows, 1 if kernel.pairs == "terms" else 2):
         place = elements.address(builder, left, index(i * kernel.left_row))
         if kernel.pairs == "rows" and i + 1 == kernel.rows:

@@ -146,22 +146,27 @@ def test_a_left_whose_terms_are_far_apart_is_packed_some_terms_at_a_time():
     [
         ({"l2_bytes": 64 << 10}, "block_tiles"),
         ({"shared_bytes": 1 << 20}, "block_panels"),
-        ({"near_terms": (256, 256), "far_terms": (256, 256)}, "block_k"),
+        ({"large_terms": (256, 256)}, "block_k"),
         ({"band_rows": 128}, "band_tiles"),
         ({"page_bytes": 1 << 20}, "tile_rows"),  # no rows fall on one set of the cache
         ({"l1_ways": 2}, "tile_rows"),
     ],
 )
 def test_a_plan_follows_the_caches(number, field):
-    changed = plan(with_memory(**number))
-    assert getattr(changed, field) != getattr(plan(TARGET), field)
+    changed = plan(with_memory(**number), k=4096)
+    assert getattr(changed, field) != getattr(plan(TARGET, k=4096), field)
+
+
+def test_a_plan_of_a_smaller_result_follows_the_terms_that_are_near():
+    few = with_memory(near_terms=(256, 256))
+    assert plan(few, m=512).block_k < plan(TARGET, m=512).block_k
 
 
 def test_where_more_terms_are_added_up_at_once_tiles_are_stored_where_results_are():
     patient = with_memory(near_terms=(2048, 768), far_terms=(1024, 1024))
-    assert plan(TARGET).k_blocks == 3
-    assert plan(patient).k_blocks == 1
-    assert plan(patient, k=4096).block_k <= patient.memory.near_terms[1]
+    assert plan(TARGET, m=512).k_blocks == 3
+    assert plan(patient, m=512).k_blocks == 1
+    assert plan(patient, m=512, k=4096).block_k <= patient.memory.near_terms[1]
     turned = Operand(1, 1024, 4), Operand(1024, 1, 4), Operand(1024, 1, 4)
     blocks = [
         plan_contract(1024, 1024, 1024, dtypes.float32, *turned, target).k_blocks
