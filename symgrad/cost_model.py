@@ -45,7 +45,7 @@ SHARING_CYCLES = 50_000
 SHARE_OF_LOOP = 0.5  # so much of that for a loop of a kernel which takes as much as a whole
 # Of the time that as many threads could save, what a loop must save to be taken before others.
 EVEN = 0.85
-LEAST_SPEED_UP = 1.3  # what an uneven cut must still bring
+LEAST_SPEED_UP, LEAST_EVENED = 1.3, 1.02  # what an uneven cut, and one in a panel, must bring
 UNCUT = 64  # iterations of a vector loop that are not cut: whole cache lines of any dtype
 # Of a long fold with few results, which is cut by its shape alone: so the order of its sum, too.
 PIECES = 32

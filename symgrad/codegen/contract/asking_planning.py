@@ -36,11 +36,11 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
     is_across = plan.asks_for_next and left.row_stride == 1 and right.column_stride == 1
     is_plain = plan.pack_right == "none" and not plan.rows_first and plan.goes_on is None
     has_digits = left.row_digits or left.column_digits or right.column_digits or right.row_digits
-    is_whole = plan.block_tiles == plan.row_tiles and plan.block_panels == plan.panels
+    is_whole = plan.block_tiles == plan.row_tiles and plan.block_panels == plan.panels_of_part
     is_dense = 0 < left.column_stride <= 2 * plan.rows and 0 < right.row_stride <= 2 * plan.columns
     if not (is_across and is_plain and is_whole and is_dense) or has_digits or plan.k_blocks == 1:
         return plan
-    turns = 1 << min(tiles * plan.panels, plan.block_k).bit_length() - 1
+    turns = 1 << min(tiles * plan.panels_of_part, plan.block_k).bit_length() - 1
     rows = min(tiles * plan.tile_rows, plan.rows)
     steps = NextSteps(
         steps=-(-plan.block_k // turns),

@@ -28,7 +28,7 @@ def choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
         block_tiles=min(band, tiles) if plan.has_pieces else _even_blocks(band, tiles),
         block_panels=_even_blocks(plan.panels, memory.shared_bytes / (line * plan.tile_columns)),
         packed_terms=_choose_packed_terms(plan, memory),
-        packs_late=_is_packed_late(plan, memory),
+        packs_late=packs_late(plan, memory),
     )
 
 
@@ -47,21 +47,21 @@ def with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPl
     return replace(plan, block_k=min(plan.block_k, terms))
 
 
-def has_digits(plan: ContractPlan) -> bool:
-    """Return whether rows or columns of an operand are counted in digits."""
-    sides = (plan.lhs, plan.rhs)
-    return any(side.row_digits or side.column_digits for side in sides)
-
-
-def _is_packed_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+def packs_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether a panel of the right is packed when it is read, and all of them in one place.
 
     So it is where the second-level cache has the right: then it also has room for the left, and
     what is read of the one while the other is multiplied is not waited for.
     """
     is_packed = plan.method == "tile" and plan.pack_right != "none"
-    is_near = plan.k * plan.columns * plan.dtype.itemsize <= memory.l2_bytes
+    is_near = plan.k * plan.column_run * plan.dtype.itemsize <= memory.l2_bytes
     return is_packed and is_near and not (has_digits(plan) or plan.borders)
+
+
+def has_digits(plan: ContractPlan) -> bool:
+    """Return whether rows or columns of an operand are counted in digits."""
+    sides = (plan.lhs, plan.rhs)
+    return any(side.row_digits or side.column_digits for side in sides)
 
 
 def _even_blocks(count: int, most: float) -> int:

@@ -62,6 +62,7 @@ class ContractPlan:
     before all. Where nothing is done with results a tile is stored where they are: they have rows
     `result_row` apart, and go past the caches with `is_streamed`. Registers hold `lanes` elements
     of `compute`. It is estimated to take `cycles`, the least of all ways.
+    Threads have `part_columns` each, if it is not 0: panels begin anew there.
     """
 
     m: int
@@ -97,6 +98,7 @@ class ContractPlan:
     result_row: int = 0
     is_streamed: bool = False
     packs_late: bool = False
+    part_columns: int = 0
     borders: tuple[ZeroBorder, ...] = ()
     padding: PaddedPixels | None = None
 
@@ -128,8 +130,8 @@ class ContractPlan:
 
     @property
     def column_run(self) -> int:
-        """Columns that are evenly apart, as `row_run` says it of rows."""
-        return run_of(self.right.column_digits, self.columns)
+        """Columns that are evenly apart, as `row_run` says it of rows, or those of a thread."""
+        return self.part_columns or run_of(self.right.column_digits, self.columns)
 
     @property
     def k_run(self) -> int:
@@ -155,7 +157,14 @@ class ContractPlan:
 
     @property
     def panels(self) -> int:
+        if self.part_columns:
+            return self.columns // self.part_columns * self.panels_of_run
         return tiles_along(self.right.column_digits, self.columns, self.tile_columns)
+
+    @property
+    def panels_of_part(self) -> int:
+        """Panels that a thread may have: all of them, or those of its columns."""
+        return self.panels_of_run if self.part_columns else self.panels
 
     def tiles_across(self, axis: Axis) -> int:
         """Return how many tiles the result has along `axis`; those along vectors are panels."""

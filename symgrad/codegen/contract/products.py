@@ -10,6 +10,7 @@ from functools import partial
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.asking_planning import with_next_steps
 from symgrad.codegen.contract.border import with_borders
+from symgrad.codegen.contract.part_planning import in_parts
 from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.loops.access import checks_differ
@@ -34,6 +35,8 @@ from symgrad.records import replace
 def product_plan(product: Product, target: Target) -> ContractPlan:
     """Return how `product` is computed on `target`: the same whenever it is asked for."""
     plan = _plan_by_runs(product, target)
+    if product.parallel is not None and product.parallel.by is not None:
+        plan = in_parts(plan, product.parallel.by, target.memory)
     borders = product.borders
     if plan.padding is not None:
         borders = tuple(replace(border, absent=False) for border in borders)  # it is packed

@@ -10,11 +10,12 @@ from __future__ import annotations
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.pair_planning import multiplying_cycles
+from symgrad.codegen.contract.part_planning import part_columns, part_cycles
 from symgrad.codegen.contract.plan import Axis, ContractPlan
 from symgrad.codegen.loops.blocking import Share
-from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import packing_cycles, reading_cycles
-from symgrad.records import dataclass
+from symgrad.codegen.target import MemoryHierarchy, Target
+from symgrad.cost_model import LEAST_EVENED, packing_cycles, reading_cycles
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +51,21 @@ def part_region(
     return TileRegion(whole.tiles, part) if is_across else TileRegion(part, whole.panels)
 
 
-def choose_share(
-    plan: ContractPlan, threads: int, memory: MemoryHierarchy
-) -> tuple[Axis, int, float]:
-    """Return the better axis to cut the result along, the tiles of a part, and the speed-up."""
+def choose_share(plan: ContractPlan, threads: int, target: Target) -> tuple[Share, float]:
+    """Return how to cut the result, along the better axis, and the speed-up.
+
+    Along vectors it may be cut within a panel: then panels begin anew in each part.
+    """
     other: Axis = "m" if plan.vector_axis == "n" else "n"
     multiply = plan.rows * plan.columns * plan.k / plan.lanes / 2
     if plan.multiplies_pairs:
         multiply = multiplying_cycles(plan)
     ways_to_pack = zip((plan.pack_left, plan.pack_right), plan.packed_elements, strict=True)
     left, right = (packing_cycles(how, elements) for how, elements in ways_to_pack)
-    reading = _reading(plan, memory)
+    reading = _reading(plan, target.memory)
     left, right = left + reading[0], right + reading[1]
     serial = multiply + left + right
-    ways: list[tuple[Axis, int, float]] = []
+    ways: list[tuple[Share, float]] = []
     for axis, tiles, own, whole in (
         (plan.vector_axis, plan.panels, right, left),
         (other, plan.row_tiles, left, right),
@@ -73,9 +75,15 @@ def choose_share(
         is_across = axis == plan.vector_axis
         share = plan.columns_of(size) / plan.columns if is_across else size / tiles
         longest = (multiply + own) * share + whole
-        ways.append((axis, size, serial / longest))
+        ways.append((Share(axis, size, tiles), serial / longest))
+    columns = part_columns(plan, threads, target)
+    if columns is not None:
+        longest = multiply * part_cycles(plan, columns) + right / threads + left
+        size = replace(plan, part_columns=columns).panels_of_run
+        speed_up = serial / longest / LEAST_EVENED
+        ways.append((Share(plan.vector_axis, size, threads * size, columns), speed_up))
     # Of equals the first: panels, whose packed block is the larger one.
-    return max(ways, key=lambda way: way[2])
+    return max(ways, key=lambda way: way[1])
 
 
 def _reading(plan: ContractPlan, memory: MemoryHierarchy) -> tuple[float, float]:

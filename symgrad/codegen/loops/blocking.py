@@ -36,11 +36,14 @@ class Share:
 
     How many tiles there are is said by the generator of products, as their size is: where windows
     are packed, runs of rows are shorter than they are in memory, and each may end in a low tile.
+    `parallel(n, 6 of 12 by 256)`: the result is cut every 256 elements, where tiles begin anew, so
+    that all parts are equal though the result is no even number of tiles.
     """
 
     axis: Literal["m", "n"]
     tiles: int
     of: int
+    by: int | None = None
 
     @property
     def parts(self) -> int:

@@ -258,7 +258,10 @@ def _print_blocking(product: Product) -> str:
     elif blocking.scratch:
         text += f" scratch({blocking.scratch})"
     share = product.parallel
-    return text if share is None else f"{text} parallel({share.axis}, {share.tiles} of {share.of})"
+    if share is None:
+        return text
+    by = "" if share.by is None else f" by {share.by}"
+    return f"{text} parallel({share.axis}, {share.tiles} of {share.of}{by})"
 
 
 def _print_sort(sort: SortRows) -> str:

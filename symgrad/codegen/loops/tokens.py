@@ -234,8 +234,9 @@ class TokenReader:
         tiles = self.integer()
         self.take("of")
         of = self.integer()
+        by = self.integer() if self.accept("by") else None
         self.take(")")
-        return Share(axis, tiles, of)
+        return Share(axis, tiles, of, by)
 
     # --------------------------------------------------------------------------------- indices
 

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import shared_cycles
-from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     For,
@@ -109,10 +108,8 @@ class _WorkSharing:
 
     def _product(self, product: Product) -> Product:
         plan = product_plan(product, self._target)
-        axis, tiles, speed_up = choose_share(plan, self._threads.count, self._target.memory)
-        if speed_up < LEAST_SPEED_UP:
-            return product
-        return replace(product, parallel=Share(axis, tiles, plan.tiles_across(axis)))
+        share, speed_up = choose_share(plan, self._threads.count, self._target)
+        return replace(product, parallel=share) if speed_up >= LEAST_SPEED_UP else product
 
     def _sort(self, sort: SortRows) -> SortRows:
         plan = sort_plan(sort, self._target)

@@ -72,7 +72,7 @@ kernel @every.thing_1(in x: f32[320], in w: f32[100], inout y: f32[320], scratch
   }
   product u: f32 for (m in 0..10) (n in 0..32) (l in 0..3)
       x[29] by (-3 5:-15, 1) * w[1] by (32, 1 8:8 16:16) tile(4, 8) block(1, 2, 3)\
- pack() along(m) scratch(9 in z) parallel(n, 2 of 8) {
+ pack() along(m) scratch(9 in z) parallel(n, 2 of 8 by 16) {
   }
 }
 """

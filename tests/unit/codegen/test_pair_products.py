@@ -193,7 +193,7 @@ def test_parts_of_a_product_are_weighed_by_what_the_unit_takes(monkeypatch):
     plan = Case(64, 4096, 64, BFLOAT16).plan("")
     assert plan.method == "matrix"
     # Packing is most of it: so it is shared along the operand that is the larger one.
-    assert sharing.choose_share(plan, 2, MATRIX.memory)[0] == "n"
+    assert sharing.choose_share(plan, 2, MATRIX)[0].axis == "n"
 
 
 # ------------------------------------------------------------------------------------- targets

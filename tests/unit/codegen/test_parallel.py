@@ -10,14 +10,16 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.part_planning import in_parts, part_columns
 from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.schedule import parallelize as share_work
 from symgrad.codegen.schedule.parallelize import Threads
-from symgrad.codegen.target import MemoryHierarchy, target_named
+from symgrad.codegen.target import target_named
 from symgrad.codegen.team.fork import FORK
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -25,6 +27,7 @@ from symgrad.graph.graph import Graph
 from tests.support.floors import compile_for, run_everywhere, run_native
 from tests.unit.codegen.test_contract import Case
 
+TARGET = target_named("x86-64-v4")
 LONG = sg.placeholder((100_000,), name="x")
 
 
@@ -105,7 +108,8 @@ def test_a_part_of_a_product_is_given_indices_and_values_bound_around():
 
 def share(m: int, n: int, k: int, threads: int = 2, rhs: str = "rows") -> tuple[str, int, float]:
     plan = Case(m, n, k, rhs=rhs).plan("x86-64-v4")
-    return choose_share(plan, threads, MemoryHierarchy())
+    found, speed_up = choose_share(plan, threads, TARGET)
+    return found.axis, found.tiles, speed_up
 
 
 def test_the_axis_is_the_one_that_divides_better():
@@ -129,7 +133,31 @@ def test_a_narrow_last_panel_is_less_than_an_even_part():
     plan = replace(Case(1568, 336, 512).plan("x86-64-v4"), n=256)
     assert (plan.panels, plan.edge_columns) == (6, 16)
     # Three panels of 48 columns are more than half of 256.
-    assert choose_share(plan, 2, MemoryHierarchy())[:2] == ("m", -(-plan.row_tiles // 2))
+    tiles = -(-plan.row_tiles // 2)
+    assert choose_share(plan, 2, TARGET)[0] == Share("m", tiles, plan.row_tiles)
+
+
+def test_panels_begin_anew_in_each_part_where_their_number_is_odd():
+    plan = Case(128, 512, 512).plan("x86-64-v4")
+    assert (plan.tile_columns, plan.panels) == (48, 11)
+    found, speed_up = choose_share(plan, 2, TARGET)
+    assert (found, speed_up > 1.9) == (Share("n", 6, 12, 256), True)
+    part = in_parts(plan, 256, TARGET.memory)
+    assert (part.panels, part.panels_of_run, part.edge_columns) == (12, 6, 16)
+    # Of 384 columns threads have four panels each.
+    assert choose_share(Case(128, 384, 512).plan("x86-64-v4"), 2, TARGET)[0] == Share("n", 4, 8)
+    # Narrow tiles of so few rows would add up their sums in several chains, so in another order.
+    assert part_columns(replace(plan, tile_rows=5), 2, TARGET) is None
+    # Columns of no whole vectors, and more parts than there are panels.
+    assert part_columns(replace(plan, n=520), 2, TARGET) is None
+    assert part_columns(plan, 16, TARGET) is None
+
+
+def test_a_right_that_is_far_from_one_thread_may_be_near_to_each_of_two():
+    plan = Case(128, 1024, 1024).plan("x86-64-v4")
+    memory = replace(TARGET.memory, l2_bytes=2 << 20)
+    part = in_parts(plan, 512, memory)
+    assert (plan.packs_late, part.packs_late) == (False, True)
 
 
 def plan_of_images(filters: int) -> ContractPlan:
@@ -165,6 +193,7 @@ PRODUCTS = [
     (300, 3, 64, dtypes.float32),
     (90, 100, 300, dtypes.bfloat16),  # always packed
     (50, 60, 40, dtypes.int8),
+    (40, 160, 90, dtypes.float32),  # panels begin anew in each part
 ]
 
 

@@ -183,7 +183,7 @@ def test_a_product_is_shared_along_what_is_packed():
     kernel = of(x @ y.T)
     product = product_of(kernel)
     assert product.blocking.pack == ("rhs",)
-    assert product.parallel == Share("n", 22, 43)
+    assert product.parallel == Share("n", 22, 44, by=1024)
     assert product.parts == 2
     assert next(p for p in kernel.params if p.mode == "scratch").count == 2 * (
         product.blocking.scratch
