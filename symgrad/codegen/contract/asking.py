@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, Elements, index
-from symgrad.codegen.contract.operand import NextSteps
+from symgrad.codegen.contract.operand import AskedSource, NextSteps
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.cost_model import STEPS_A_LINE
 from symgrad.records import dataclass
@@ -57,6 +57,8 @@ def emit_asking(
         _emit_asking_for_columns(builder, kernel, (asked[0], apart), step, steps)
     elif kernel.asks_for_next:
         _emit_asking_for_rows(builder, kernel, asked[0], step, steps)
+    if kernel.next_source is not None:
+        _emit_asking_for_source(builder, kernel, kernel.next_source, asked[0], span)
     if kernel.asks_for_panel:
         (following,) = asked
         offset = builder.mul(step, index(elements_asked(kernel.right)))
@@ -85,6 +87,28 @@ def _emit_asking_for_steps(
         offset = builder.mul(row, index(rows.pitch))
         offset = builder.add(offset, builder.mul(turn, index(rows.elements)))
         elements.prefetch(builder, elements.address(builder, place, offset), rows.elements * count)
+
+
+def _emit_asking_for_source(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    source: AskedSource,
+    following: ir.Value,
+    span: tuple[ir.Value, int],
+) -> None:
+    """Ask for lines of what the next panel is packed from, each after so many steps of k."""
+    step, count = span
+    is_turn = builder.icmp_signed("==", builder.and_(step, index(source.steps - 1)), index(0))
+    with nullcontext() if count >= source.steps else builder.if_then(is_turn):
+        first = builder.udiv(step, index(source.steps))
+        for number in range(max(1, count // source.steps)):
+            line = builder.add(first, index(number))
+            turn = builder.and_(line, index(source.turns - 1))
+            row = builder.udiv(line, index(source.turns))
+            offset = builder.mul(turn, index(source.apart))
+            offset = builder.add(offset, builder.mul(row, index(source.along)))
+            # Elements of the right as it is in memory, of which the kernel reads a packed panel.
+            kernel.right.prefetch(builder, kernel.right.address(builder, following, offset), 1)
 
 
 def _emit_asking_for_columns(

@@ -5,10 +5,11 @@ A microkernel asks for one thing at most. How it does is in `asking`.
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.operand import AskedRows, NextSteps
+from symgrad.codegen.contract.block_planning import has_digits
+from symgrad.codegen.contract.operand import AskedRows, AskedSource, NextSteps
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import FEW_PANELS, SHORT_PIECE
+from symgrad.cost_model import FEW_PANELS, SHORT_PIECE, STEPS_A_LINE
 from symgrad.records import replace
 
 
@@ -17,11 +18,16 @@ def with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     reads_pixels = plan.pack_left == "windows" or plan.has_pixels_in_place
     asks_for_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
     asks_for_next = not asks_for_block and _is_met_late(plan, memory)
+    asks = asks_for_block or asks_for_next
+    source = _next_source(plan, memory) if not asks and _is_source_far(plan, memory) else None
+    asks = asks or source is not None
     return replace(
         plan,
         asks_for_next=asks_for_next,
-        asks_for_panel=not (asks_for_next or asks_for_block) and _is_panel_met_late(plan, memory),
+        asks_for_panel=not asks and _is_panel_met_late(plan, memory),
         asks_for_block=asks_for_block,
+        next_source=source,
+        packs_late=plan.packs_late or source is not None,
     )
 
 
@@ -49,6 +55,36 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
         right=AskedRows(right.row_stride, -(-plan.columns // turns)),
     )
     return replace(plan, asks_for_next=False, next_steps=steps)
+
+
+def _is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a packed right comes from no near cache."""
+    return plan.k * plan.column_run * plan.dtype.itemsize > memory.l2_bytes
+
+
+def _next_source(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSource | None:
+    """Return what tiles ask for of the right, so that each panel can be packed when it is read.
+
+    Only one panel is in memory then, and packing the next one waits for nothing. It is for a
+    product of which all tiles read a panel before the next one, and are enough to ask for that.
+    """
+    is_packed = plan.method == "tile" and plan.pack_right in ("copy", "transpose")
+    is_whole = plan.k_blocks == 1 and plan.block_tiles >= plan.row_tiles and not plan.rows_first
+    is_plain = plan.pack_left == "none" and plan.dtype == plan.compute and not plan.borders
+    if not (is_packed and is_whole and is_plain) or has_digits(plan) or plan.panels == 1:
+        return None
+    line = memory.line_bytes // plan.dtype.itemsize
+    wide = -(-plan.tile_columns // line)
+    for steps in (STEPS_A_LINE, STEPS_A_LINE // 2):
+        lines = -(-plan.k // steps)
+        rows = line // steps  # of the right transposed, each with all terms of a column
+        if plan.pack_right == "transpose" and plan.row_tiles * rows > plan.tile_columns:
+            apart, tiles = plan.right.column_stride, -(-plan.tile_columns // rows)
+            return AskedSource(steps, rows, apart, line, 1, 0, rows * apart, tiles)
+        if plan.pack_right == "copy" and plan.row_tiles > wide * steps:
+            along = plan.right.row_stride
+            return AskedSource(steps, 1, 0, along, wide, line, lines * along, wide * steps)
+    return None
 
 
 def _has_images_beside(plan: ContractPlan) -> bool:

@@ -28,7 +28,7 @@ def unlifted(value: ir.Value) -> ir.Value:
 
 def can_lift(plan: ContractPlan) -> bool:
     """Return whether the loops of `plan` are the same for other sizes."""
-    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block
+    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
     is_plain = plan.method in ("tile", "split") and plan.pack_left == "none" and not plan.borders
     is_even = plan.tiles_of_run == plan.row_tiles and not plan.has_pieces
     reads_ahead = asks or plan.met > 0 or plan.goes_on is not None

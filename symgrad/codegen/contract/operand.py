@@ -54,6 +54,26 @@ class NextSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedSource:
+    """What tiles ask for of the right that the next panel is packed from.
+
+    It is a line in so many `steps` of k. The lines of a tile lie in `turns` rows that are `apart`
+    elements apart, which take turns, and go on `along`: of turns there is a power of two. Tile `t`
+    begins `down` elements further than the one before, but every `wide`-th tile begins `around`
+    further than the first of those before.
+    """
+
+    steps: int
+    turns: int
+    apart: int
+    along: int
+    wide: int
+    down: int
+    around: int
+    tiles: int
+
+
+@dataclass(frozen=True, slots=True)
 class LineAxis:
     """An axis of pixels or of lines: how many one step is, how many steps, and their stride.
 

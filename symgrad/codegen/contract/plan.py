@@ -15,7 +15,7 @@ import math
 from typing import Literal
 
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.operand import NextSteps, Operand, PaddedPixels
+from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model import MOST_STEPS_A_LINE, STEPS_A_ROW
 from symgrad.graph.dtypes import DType
@@ -53,16 +53,19 @@ class ContractPlan:
     the next block of k, in the last one for those of the next tile; with `asks_for_panel` it asks
     for a part of the next packed panel, with `asks_for_block` for a part of what both operands have
     in the next block of k, and others for the rest; so it is with `next_steps` where rows of both
-    are steps of k. The next product of a loop around may begin behind all rows of this one, or all
-    steps of k, as `goes_on` says: then what that one reads, and its epilogue touches, is asked for.
-    An epilogue meets `met` elements for each one of the result that are in memory and no near
-    cache: the next are asked for. The right of the next product of a loop around begins
-    `next_right` elements behind this one, and is asked for where this one is packed; 0 says that it
-    is not. A panel of the right that `packs_late` is packed when its first tile reads it, not
-    before all. Where nothing is done with results a tile is stored where they are: they have rows
-    `result_row` apart, and go past the caches with `is_streamed`. Registers hold `lanes` elements
-    of `compute`. It is estimated to take `cycles`, the least of all ways.
-    Threads have `part_columns` each, if it is not 0: panels begin anew there.
+    are steps of k, and with `next_source` for what the next panel is packed from, where that is
+    packed late and no near cache has it. The next product of a loop around may begin behind all
+    rows of this one, or all steps of k, as `goes_on` says: then what that one reads, and its
+    epilogue touches, is asked for. An epilogue meets `met` elements for each one of the result that
+    packed late and no near cache has it. The next product of a loop around may begin behind all
+    rows of this one, or all steps of k, as `goes_on` says: then what that one reads, and its
+    epilogue touches, is asked for. An epilogue meets `met` elements for each one of the result that
+    are in memory and no near cache: the next are asked for. The right of the next product of a loop
+    around begins `next_right` elements behind this one, and is asked for where this one is packed;
+    0 says that it is not. A panel of the right that `packs_late` is packed when its first tile
+    reads it, not before all. Where nothing is done with results a tile is stored where they are:
+    they have rows `result_row` apart, and go past the caches with `is_streamed`. Registers hold
+    `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
     """
 
     m: int
@@ -92,6 +95,7 @@ class ContractPlan:
     asks_for_panel: bool = False
     asks_for_block: bool = False
     next_steps: NextSteps | None = None
+    next_source: AskedSource | None = None
     goes_on: GoesOn | None = None
     met: int = 0
     next_right: int = 0

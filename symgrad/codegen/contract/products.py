@@ -46,6 +46,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         # A microkernel asks for one thing: here it is the next product, not the next panel.
         asks = goes_on == "rows"
         plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
+        plan = replace(plan, next_source=None)
     plan = with_next_steps(plan, _tiles_of_part(product, plan))
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))

@@ -7,7 +7,7 @@ from typing import Literal
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
-from symgrad.codegen.contract.operand import NextSteps
+from symgrad.codegen.contract.operand import AskedSource, NextSteps
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
@@ -35,11 +35,11 @@ class Microkernel:
     is. With `asks_for_next` the rows of the left for the tile or the block of k behind this one are
     asked for, a line of each row every so many steps, or line after line where rows follow one
     another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
-    panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` says;
-    with `steps_a_row` rows that it is told of, one in so many steps, or with `asks_for_results`
-    those of its tile. With `inner` borders only pieces within the spans it is given are added up.
-    One that `packs` stores each row of the right that it reads, in whole vectors one after the
-    other, where others read it.
+    panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` or
+    `next_source` says; with `steps_a_row` rows that it is told of, one in so many steps, or with
+    `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
+    given are added up. One that `packs` stores each row of the right that it reads, in whole
+    vectors one after the other, where others read it.
     """
 
     rows: int
@@ -67,6 +67,7 @@ class Microkernel:
     asks_in_order: bool = False
     asks_for_panel: bool = False
     next_steps: NextSteps | None = None
+    next_source: AskedSource | None = None
     steps_a_row: int = 0
     asks_for_results: bool = False
     packs: bool = False
@@ -77,7 +78,7 @@ class Microkernel:
         """Places that the kernel is told of, where what it asks for begins; Met has its own."""
         if self.next_steps is not None:
             return 2
-        return int(self.asks_for_next or self.asks_for_panel)
+        return int(self.asks_for_next or self.asks_for_panel or self.next_source is not None)
 
     @property
     def is_written_out(self) -> bool:

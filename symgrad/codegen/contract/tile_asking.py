@@ -11,6 +11,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.asking import elements_asked
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.operand import AskedSource
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
@@ -46,6 +47,8 @@ class TileAsking:
         down = builder.sub(at.tile, at.tiles[0])
         if plan.asks_for_panel:
             return (self._part_of_next_panel(down, at.panel, at.panels),)
+        if plan.next_source is not None:
+            return (self._part_of_next_source(plan.next_source, down, at),)
         number = builder.mul(at.panel, builder.sub(at.tiles[1], at.tiles[0]))
         number = builder.add(number, down)
         if plan.asks_for_block:
@@ -95,6 +98,24 @@ class TileAsking:
         following = builder.select(is_inside, following, index(0))
         begin = self._places.packed_panel(builder.select(is_left, following, panel))
         return right.address(builder, begin, builder.select(is_left, offset, index(0)))
+
+    def _part_of_next_source(
+        self, source: AskedSource, tile: ir.Value, at: TileOfBlock
+    ) -> ir.Value:
+        """Return where what a tile asks for begins, of what the next panel is packed from.
+
+        The tiles behind those that ask for all of it ask for the first lines again.
+        """
+        builder = self._builder
+        following = builder.add(builder.add(at.panels[0], at.panel), index(1))
+        is_inside = builder.icmp_signed("<", following, at.panels[1])
+        following = builder.select(is_inside, following, at.panels[0])
+        begin = self._places.right_at(index(0), self._places.column_of(following))
+        is_left = builder.icmp_signed("<", tile, index(source.tiles))
+        tile = builder.select(is_left, tile, index(0))
+        around = builder.mul(builder.udiv(tile, index(source.wide)), index(source.around))
+        down = builder.mul(builder.urem(tile, index(source.wide)), index(source.down))
+        return self._stored.address(builder, begin, builder.add(around, down))
 
     def _part_of_next_steps(
         self,

@@ -244,6 +244,7 @@ def _microkernel(
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
         next_steps=plan.next_steps,
+        next_source=plan.next_source,
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),

@@ -9,7 +9,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, asking_planning, planning, products
-from symgrad.codegen.contract.operand import NextSteps
+from symgrad.codegen.contract.operand import AskedSource, NextSteps
+from symgrad.codegen.contract.plan import Packing
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
@@ -17,6 +18,7 @@ from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
 from symgrad.cost_model import SHORT_PIECE
 from symgrad.graph.graph import Graph
+from symgrad.records import replace
 from tests.support.floors import Memory, Variant, compile_for, run_variants
 from tests.support.schedules import batches_blocked
 
@@ -118,6 +120,49 @@ def test_results_are_the_same_between_guard_pages(dtype):
             planning.plan_contract.cache_clear()
             assert run_variants(graph, arrays, variants) is None
         planning.plan_contract.cache_clear()
+
+
+def packs_all(plan: ContractPlan, memory: object) -> ContractPlan:
+    """Pack any right that can be packed by vectors."""
+    del memory
+    turned: Packing = "copy" if plan.right.column_stride == 1 else "transpose"
+    return replace(plan, pack_right=turned)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_results_are_the_same_where_the_source_of_the_next_panel_is_asked_for(dtype):
+    random = np.random.default_rng(0)
+    variants = [
+        Variant(threads=Threads(1, 0.0), memory=Memory("end")),
+        Variant("x86-64-v3", threads=Threads(2, 0.0), memory=Memory("start")),
+    ]
+    for form, (m, n, k) in enumerate([(130, 150, 71), (130, 150, 72), (131, 170, 75)]):
+        a, b = sg.placeholder((m, k), dtype), sg.placeholder((n, k) if form else (k, n), dtype)
+        graph = Graph([a @ b.T if form else a @ b], [a, b])
+        arrays = [random.integers(-3, 4, t.type.static_shape).astype(dtype) for t in (a, b)]
+        planning.plan_contract.cache_clear()
+        with (
+            mock.patch.object(planning, "pack_panels", side_effect=packs_all),
+            mock.patch.object(asking_planning, "_is_source_far", return_value=True),
+        ):
+            assert next_sources(graph) != [None]
+            assert run_variants(graph, arrays, variants) is None
+    planning.plan_contract.cache_clear()
+
+
+def next_sources(graph: Graph) -> list[AskedSource | None]:
+    program = compile_for(graph, "x86-64-v4", opt_level=0).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    machine = target_named("x86-64-v4")
+    return [product_plan(s, machine).next_source for s in found if isinstance(s, Product)]
+
+
+def test_a_product_of_few_rows_packs_a_panel_as_it_is_read_and_asks_for_the_next():
+    assert next_sources(product(128, 512, 784)) != [None]
+    assert next_sources(product(128, 512, 200)) == [None]  # near
+    assert next_sources(product(40, 512, 784)) == [None]  # too few tiles to ask for it
+    assert next_sources(product(2048, 512, 784)) == [None]  # blocks of tiles read each panel again
+    assert asks_for_panel(product(128, 512, 784)) == [False]
 
 
 def packs(plan: ContractPlan) -> bool:

@@ -154,7 +154,7 @@ def test_panels_begin_anew_in_each_part_where_their_number_is_odd():
 
 
 def test_a_right_that_is_far_from_one_thread_may_be_near_to_each_of_two():
-    plan = Case(128, 1024, 1024).plan("x86-64-v4")
+    plan = Case(2048, 1024, 512).plan("x86-64-v4")
     memory = replace(TARGET.memory, l2_bytes=2 << 20)
     part = in_parts(plan, 512, memory)
     assert (plan.packs_late, part.packs_late) == (False, True)

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.asking import elements_asked
@@ -18,6 +19,7 @@ from symgrad.codegen.loops.strided import walked
 from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
+from tests.unit.codegen.test_contract import Case
 from tests.unit.codegen.test_packed_windows import Layer, plans
 
 NATIVE, PLANNED = target_named("native"), target_named("x86-64-v4")
@@ -110,3 +112,24 @@ def test_tiles_ask_for_their_own_pixels_where_those_of_all_images_come_beside_ea
 def test_tiles_of_the_last_block_of_k_ask_for_nothing_behind_it():
     for plan in map(plan_of, (PACKED, IN_PLACE, STRIDED)):
         assert elements_of_tiles(plan, plan.k - plan.block_k) == set()
+
+
+@pytest.mark.parametrize("rhs", ["rows", "columns"])
+def test_tiles_of_a_panel_ask_for_all_that_the_next_one_is_packed_from(rhs):
+    plan = Case(128, 512, 784, rhs=rhs).plan("x86-64-v4")
+    source = plan.next_source
+    assert source is not None
+    assert plan.packs_late
+    assert plan.kept_panels == 1
+    asked, size = places_asked(plan), plan.dtype.itemsize
+    lines = np.arange(plan.k // source.steps)
+    offsets = lines % source.turns * source.apart + lines // source.turns * source.along
+    begins = [asked(tile, 0, plan.k) for tile in range(source.tiles)]
+    found = np.add.outer(begins, offsets * size).ravel() // 64
+    steps = np.arange(plan.k) * plan.right.row_stride
+    columns = (plan.tile_columns + np.arange(plan.tile_columns)) * plan.right.column_stride
+    read = (RIGHT + np.add.outer(steps, columns) * size).ravel() // 64
+    assert set(read.tolist()) == set(found.tolist())
+    assert len(found) == len(set(read.tolist()))
+    # Those behind ask for nothing else.
+    assert asked(source.tiles, 0, plan.k) == begins[0]
