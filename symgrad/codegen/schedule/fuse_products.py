@@ -43,6 +43,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
 )
 from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
+from symgrad.codegen.loops.strided import walk
 from symgrad.codegen.schedule.parallelize import scratch_of_parts, share_work
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
@@ -182,7 +183,11 @@ class _Fusing:
         rhs, panel = product.rhs, PANEL_BYTES // product.element.itemsize
         (column, n), (term, k) = product.columns, product.inner
         is_across = rhs.rows == 1 and rhs.columns > 1 and not rhs.column_digits
-        if not is_across or n % panel or rhs.buffer in fusion.layouts:
+        if rhs.buffer in fusion.layouts:
+            return stage
+        if rhs.columns != 1 and rhs.rows != 1 and not rhs.row_digits:
+            return replace(stage, statement=self._in_rows(product))
+        if not is_across or n % panel:
             return stage
         batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]
         name = self._new_scratch(product, [*batch, product.columns, product.inner])
@@ -196,6 +201,22 @@ class _Fusing:
         first = index_of(*((v, own.coefficient(v)) for v, _ in batch))
         packed = StridedOperand(name, first, panel, 1, (), ((panel, panel * k),))
         return replace(stage, statement=replace(product, rhs=packed))
+
+    def _in_rows(self, product: Product) -> Product:
+        """Return a product whose right operand, which each block would gather, is in rows."""
+        rhs, (column, n), (term, k) = product.rhs, product.columns, product.inner
+        batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]
+        name = self._new_scratch(product, [*batch, product.inner, product.columns])
+        digits = walk(rhs.columns, rhs.column_digits, n)
+        columns = [(f"{column}.{place}", size) for place, size, _ in reversed(digits)]
+        own = row_major([*batch, (term, k), *columns])
+        at = ((term, rhs.rows), *((f"{column}.{place}", by) for place, _, by in digits))
+        value = Ref(f"{product.name}.packed", product.element)
+        load = Load(rhs.buffer, index_of(*rhs.index.terms, *at, const=rhs.index.const), value.dtype)
+        loops = [For(variable, extent, ()) for variable, extent in [*batch, (term, k), *columns]]
+        self._before.append(nested(loops, (Let(value.name, load), Store(name, own, value))))
+        first = index_of(*((v, own.coefficient(v)) for v, _ in batch))
+        return replace(product, rhs=StridedOperand(name, first, n, 1))
 
     def _new_scratch(self, product: Product, axes: Sequence[tuple[str, int]]) -> str:
         name = f"scratch.{len(self._params)}"
