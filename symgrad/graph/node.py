@@ -59,6 +59,9 @@ Batch = Callable[..., Union["Tensor", tuple["Tensor", bool], list["Tensor"]]]
 # `tangent` takes the node, one tangent an operand, None for zeros, and the attributes by keyword;
 # it returns one tangent an output.
 Tangent = Callable[..., Sequence[Union["Tensor", None]]]
+# `narrow` takes the node, where elements begin along the first axis of its result and their number,
+# and the attributes by keyword; it returns what computes them alone, None where nothing does.
+Narrow = Callable[..., Union["Tensor", None]]
 # `value_range` takes the range of each operand, and the attributes by keyword.
 ValueRange = Callable[..., Range | None]
 # Whether operands may be exchanged without changing a bit. "but zeros": of two zeros of unlike
@@ -84,8 +87,9 @@ class OpDef:
 
     `batch` is the vmap rule; without one it follows from the structure, or the op is run slice by
     slice. `tangent` is the forward-mode rule; without one it is the transpose of `grad`.
-    `value_range` says which integers the result holds; without one it follows from the structure,
-    or they may be any. `of_pairs` says how it takes complex operands. `has_zero_for_zero` says that
+    `narrow` computes some elements of a column alone, where no others are read. `value_range` says
+    which integers the result holds; without one it follows from the structure, or they may be any.
+    `of_pairs` says how it takes complex operands. `has_zero_for_zero` says that
     `grad` makes zeros that stand for no gradient of such zeros. With `is_always_recomputed` a
     gradient computes the op again whatever it costs.
     """
@@ -98,6 +102,7 @@ class OpDef:
     structure: type[KernelSpec] | None = None
     batch: Batch | None = None
     tangent: Tangent | None = None
+    narrow: Narrow | None = None
     value_range: ValueRange | None = None
     commutes: Commutes = "no"
     gradient_mask: GradientMask = "mixed"

@@ -18,6 +18,7 @@ from symgrad.graph.node import (
     GradientMask,
     Infer,
     KernelRule,
+    Narrow,
     OfPairs,
     OpDef,
     Reference,
@@ -48,6 +49,7 @@ def define(
     kernel: KernelRule | None,
     batch: Batch | None = None,
     tangent: Tangent | None = None,
+    narrow: Narrow | None = None,
     value_range: ValueRange | None = None,
     commutes: Commutes = "no",
     gradient_mask: GradientMask | None = None,
@@ -65,7 +67,7 @@ def define(
     assert name not in OPS, f"op {name} is declared twice"
     assert callable(grad) or grad == "none", f"op {name}: its gradient is {grad!r}"
     expected = _attributes(infer)
-    for rule in (reference, grad, kernel, batch, tangent, value_range):
+    for rule in (reference, grad, kernel, batch, tangent, narrow, value_range):
         if callable(rule):
             found = _attributes(rule)
             assert found == expected, f"op {name}: attributes {found} and {expected} differ"
@@ -80,6 +82,7 @@ def define(
         structure,
         batch=batch,
         tangent=tangent,
+        narrow=narrow,
         value_range=value_range,
         commutes=commutes,
         gradient_mask=gradient_mask or _gradient_mask(structure),

@@ -3,7 +3,9 @@
 All that is written out of a matrix of 16 rows is more code than a processor keeps nearby. So two
 columns are eliminated at a time, by kernels that each see all matrices of a part of a batch. In
 between the elements of all matrices lie side by side, as lanes need them. A step has two columns of
-L and U, L as its rows were when they were eliminated, and the places of their pivots.
+L and U, L as its rows were when they were eliminated, and the places of their pivots. Of it the
+next steps and a determinant read what is not above its first row of L alone, which is then all that
+is computed to memory (`passes/fusion/narrow_columns.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from symgrad.errors import ShapeError
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr
-from symgrad.graph.node import Tensor
+from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.block_matrices import LANES, WRITTEN_OUT, block, cuts, to_columns
@@ -31,6 +33,7 @@ from symgrad.graph.ops.small_matrices import (
     rows_type,
 )
 from symgrad.graph.ops.small_solving import FEW_ROWS
+from symgrad.graph.ops.views import narrow
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
 
@@ -54,8 +57,19 @@ def eliminated(a: Tensor) -> list[Tensor]:
     steps: list[Tensor] = []
     for cut in cuts(n, COLUMNS_OF_A_STEP):
         x = to_columns(block(a, (0, n), cut))
-        steps.append(apply(eliminate_columns_op, x, *steps, n=n))
+        steps.append(apply(eliminate_columns_op, x, *lower_parts(steps, n), n=n, first=0))
     return steps
+
+
+def lower_parts(steps: Sequence[Tensor], n: int) -> list[Tensor]:
+    """Return of each step the rows from its first pivot on, and the places of pivots."""
+    found, start = [], 0
+    for step in steps:
+        size = step.type.static_shape[0]
+        width = size // (n + 1)
+        found.append(narrow(step, 0, start * width, size - start * width))
+        start += width
+    return found
 
 
 def solve_by_steps(b: Tensor, steps: Sequence[Tensor], *, transpose: bool) -> Tensor:
@@ -69,7 +83,7 @@ def solve_by_steps(b: Tensor, steps: Sequence[Tensor], *, transpose: bool) -> Te
 
 def det_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
     """Return the determinants, as columns of one element."""
-    return apply(det_of_steps_op, *steps, n=n)
+    return apply(det_of_steps_op, *lower_parts(steps, n), n=n)
 
 
 def factors_of_steps(steps: Sequence[Tensor], n: int) -> Tensor:
@@ -95,6 +109,16 @@ def check_steps(op: str, n: int, *operands: TensorType) -> None:
         raise ShapeError(op, f"{first} does not have columns of {n} elements on axis 0")
 
 
+def _check_lower(op: str, n: int, *parts: TensorType) -> None:
+    """Raise unless each of these is the lower part of a step behind those before it."""
+    rows = n
+    for part in parts:
+        size = part.static_shape[0]
+        if size % (rows + 1) or not rows:
+            raise ShapeError(op, f"{part} does not have columns of {rows} elements on axis 0")
+        rows -= size // (rows + 1)
+
+
 def on_arrays(algorithm: Callable[..., list[FloatExpr]], operands: Sequence[Array]) -> Array:
     """Return what an algorithm does to arrays of many columns: a reference."""
     scalars = ArrayScalars()
@@ -108,6 +132,10 @@ def _batch(operands: Operands, *, n: int) -> Tensor:
     return batch_columns(operands, n=n)
 
 
+def _eliminate_batch(operands: Operands, *, n: int, first: int) -> Tensor:
+    return batch_columns(operands, n=n, first=first)
+
+
 def columns_of(x: Sequence[FloatExpr], n: int) -> list[Row]:
     """Return the columns of a block that is given row by row."""
     width = len(x) // n
@@ -116,10 +144,20 @@ def columns_of(x: Sequence[FloatExpr], n: int) -> list[Row]:
 
 def taken(steps: Sequence[Sequence[FloatExpr]], n: int) -> list[tuple[Row, FloatExpr]]:
     """Return each column of the steps, with the number that goes with it: the place of a pivot."""
-    found = []
-    for step in steps:
-        size = len(step) // (n + 1) * n
-        found += list(zip(columns_of(step[:size], n), step[size:], strict=True))
+    return [pair for step in steps for pair in _columns_of_step(step, n)]
+
+
+def _columns_of_step(step: Sequence[FloatExpr], rows: int) -> list[tuple[Row, FloatExpr]]:
+    size = len(step) // (rows + 1) * rows
+    return list(zip(columns_of(step[:size], rows), step[size:], strict=True))
+
+
+def _taken_from_lower(parts: Sequence[Sequence[FloatExpr]], n: int) -> list[tuple[Row, FloatExpr]]:
+    """Return what `taken` does, of lower parts: zeros stand for what they have not."""
+    found: list[tuple[Row, FloatExpr]] = []
+    for part in parts:
+        above = [part[0].like(0.0)] * len(found)
+        found += [([*above, *column], p) for column, p in _columns_of_step(part, n - len(above))]
     return found
 
 
@@ -154,14 +192,17 @@ def _place_of_greatest(x: Row, k: int) -> FloatExpr:
 # --------------------------------------------------------------------------- eliminate_columns
 
 
-def _eliminate_infer(x: TensorType, *steps: TensorType, n: int) -> TensorType:
-    check_steps("eliminate_columns", n, x, *steps)
+def _eliminate_infer(x: TensorType, *parts: TensorType, n: int, first: int) -> TensorType:
+    check_steps("eliminate_columns", n, x, *parts)
+    _check_lower("eliminate_columns", n, *parts)
+    if not 0 <= first < n:
+        raise ShapeError("eliminate_columns", f"first: there is no row {first} of {n}")
     width = x.static_shape[0] // n
-    return x.with_shape((n * width + width, *x.shape[1:]))
+    return x.with_shape(((n - first + 1) * width, *x.shape[1:]))
 
 
-def _eliminate(x: Row, *steps: Row, n: int) -> list[FloatExpr]:
-    done, columns = taken(steps, n), columns_of(x, n)
+def _eliminate(x: Row, *parts: Row, n: int, first: int) -> list[FloatExpr]:
+    done, columns = _taken_from_lower(parts, n), columns_of(x, n)
     start = len(done)
     for k, step in enumerate(done):
         _apply(columns, k, step)
@@ -175,16 +216,24 @@ def _eliminate(x: Row, *steps: Row, n: int) -> list[FloatExpr]:
         scale = pivot.equals(0.0).choose(pivot.like(1.0), 1.0 / pivot)
         column[k + 1 :] = [element * scale for element in column[k + 1 :]]
         done.append((column, place))
-    rows = zip(*columns, strict=True)
+    rows = list(zip(*columns, strict=True))[first:]
     return [*(element for row in rows for element in row), *(p for _, p in done[start:])]
 
 
-def _eliminate_reference(x: Array, *steps: Array, n: int) -> Array:
-    return on_arrays(partial(_eliminate, n=n), (x, *steps))
+def _eliminate_reference(x: Array, *parts: Array, n: int, first: int) -> Array:
+    return on_arrays(partial(_eliminate, n=n, first=first), (x, *parts))
 
 
-def _eliminate_kernel(x: TensorType, *_steps: TensorType, n: int) -> ColumnMap:
-    return column_map(partial(_eliminate, n=n), x.static_shape[0] * n)
+def _eliminate_kernel(x: TensorType, *_parts: TensorType, n: int, first: int) -> ColumnMap:
+    return column_map(partial(_eliminate, n=n, first=first), x.static_shape[0] * n)
+
+
+def _eliminate_narrow(node: Node, start: int, size: int, *, n: int, first: int) -> Tensor | None:
+    """Leave rows out at the beginning, which are those of U."""
+    width = node.inputs[0].type.static_shape[0] // n
+    if start % width or start + size != node.output.type.static_shape[0]:
+        return None
+    return apply(eliminate_columns_op, *node.inputs, n=n, first=first + start // width)
 
 
 eliminate_columns_op = define(
@@ -193,7 +242,8 @@ eliminate_columns_op = define(
     reference=_eliminate_reference,
     grad="none",
     kernel=_eliminate_kernel,
-    batch=_batch,
+    batch=_eliminate_batch,
+    narrow=_eliminate_narrow,
 )
 
 
@@ -268,24 +318,25 @@ solve_by_steps_op = define(
 # -------------------------------------------------------------------------------- det_of_steps
 
 
-def _det_infer(*steps: TensorType, n: int) -> TensorType:
-    check_steps("det_of_steps", n, *steps)
-    return steps[0].with_shape((1, *steps[0].shape[1:]))
+def _det_infer(*parts: TensorType, n: int) -> TensorType:
+    check_steps("det_of_steps", n, *parts)
+    _check_lower("det_of_steps", n, *parts)
+    return parts[0].with_shape((1, *parts[0].shape[1:]))
 
 
-def _determinant(*steps: Row, n: int) -> list[FloatExpr]:
-    product = steps[0][0].like(1.0)
-    for k, (column, place) in enumerate(taken(steps, n)):
+def _determinant(*parts: Row, n: int) -> list[FloatExpr]:
+    product = parts[0][0].like(1.0)
+    for k, (column, place) in enumerate(_taken_from_lower(parts, n)):
         pivot = column[k]
         product = product * place.equals(float(k)).choose(pivot, -pivot)
     return [product]
 
 
-def _det_reference(*steps: Array, n: int) -> Array:
-    return on_arrays(partial(_determinant, n=n), steps)
+def _det_reference(*parts: Array, n: int) -> Array:
+    return on_arrays(partial(_determinant, n=n), parts)
 
 
-def _det_kernel(*_steps: TensorType, n: int) -> ColumnMap:
+def _det_kernel(*_parts: TensorType, n: int) -> ColumnMap:
     return column_map(partial(_determinant, n=n), 3 * n)
 
 

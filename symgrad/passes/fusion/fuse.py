@@ -33,6 +33,7 @@ from symgrad.passes.fusion.draft import (
 from symgrad.passes.fusion.early import is_made_beside, less_if_early
 from symgrad.passes.fusion.known_places import with_known_places
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
+from symgrad.passes.fusion.narrow_columns import narrow_columns
 from symgrad.passes.fusion.order_groups import order_groups
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.recompute import cheap_again
@@ -55,6 +56,7 @@ def fuse(
     `carried` are pairs of an output and an input whose next value it is, in the body of a loop.
     With `frees_early` those that free memory run first, in which order results have the same bits.
     """
+    graph = narrow_columns(graph)
     specs = with_known_places({node: kernel_spec(node) for node in graph.nodes})
     drafts = _drafted(Drafts(graph, specs, first_status, carried, frees_early=frees_early))
     again = cheap_again(drafts)
