@@ -19,12 +19,12 @@ from symgrad.graph.formulas import Condition, FloatExpr
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype
-from symgrad.graph.ops.small_elimination import on_arrays
 from symgrad.graph.ops.small_matrices import (
     Row,
     batch_columns,
     column_map,
     is_wide_float,
+    on_arrays,
     rows_of,
 )
 from symgrad.graph.ops.small_qr import reflection

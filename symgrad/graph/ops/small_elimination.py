@@ -3,14 +3,13 @@
 All that is written out of a matrix of 16 rows is more code than a processor keeps nearby. So two
 columns are eliminated at a time, by kernels that each see all matrices of a part of a batch. In
 between the elements of all matrices lie side by side, as lanes need them. A step has two columns of
-L and U, L as its rows were when they were eliminated, and the places of their pivots. Of it the
-next steps and a determinant read what is not above its first row of L alone, which is then all that
-is computed to memory (`passes/fusion/narrow_columns.py`).
+L and U, L as its rows were when they were eliminated, and the places of their pivots. The next ones
+and a determinant read no rows of U, so these may not be stored (`passes/fusion/narrow_columns.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -23,13 +22,13 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.block_matrices import LANES, WRITTEN_OUT, block, cuts, to_columns
-from symgrad.graph.ops.portable import ArrayScalars
 from symgrad.graph.ops.small_matrices import (
     Row,
     batch_columns,
     batch_rows,
     column_map,
     is_wide_float,
+    on_arrays,
     rows_type,
 )
 from symgrad.graph.ops.small_solving import FEW_ROWS
@@ -39,9 +38,7 @@ from symgrad.graph.types import Array, TensorType
 
 COLUMNS_OF_A_STEP = 2  # columns that are eliminated at a time: of 16 rows they fill 32 registers
 MOST_SIDES = 2  # of a system that is solved by steps for itself, without factors that are kept
-BYTES_OF_STEPS = (
-    1 << 14
-)  # of matrices that go through all steps together: the nearest cache has them
+BYTES_OF_STEPS = 1 << 14  # of matrices that go through all steps: the nearest cache has them
 
 
 def goes_by_steps(a: TensorType) -> bool:
@@ -111,21 +108,10 @@ def check_steps(op: str, n: int, *operands: TensorType) -> None:
 
 def _check_lower(op: str, n: int, *parts: TensorType) -> None:
     """Raise unless each of these is the lower part of a step behind those before it."""
-    rows = n
     for part in parts:
-        size = part.static_shape[0]
-        if size % (rows + 1) or not rows:
-            raise ShapeError(op, f"{part} does not have columns of {rows} elements on axis 0")
-        rows -= size // (rows + 1)
-
-
-def on_arrays(algorithm: Callable[..., list[FloatExpr]], operands: Sequence[Array]) -> Array:
-    """Return what an algorithm does to arrays of many columns: a reference."""
-    scalars = ArrayScalars()
-    wrapped = [[FloatExpr(scalars, row) for row in operand] for operand in operands]
-    with np.errstate(all="ignore"):
-        found = [x.value for x in algorithm(*wrapped)]
-    return np.stack(np.broadcast_arrays(*found)).astype(operands[0].dtype)
+        if part.static_shape[0] % (n + 1) or not n:
+            raise ShapeError(op, f"{part} does not have columns of {n} elements on axis 0")
+        n -= part.static_shape[0] // (n + 1)
 
 
 def _batch(operands: Operands, *, n: int) -> Tensor:
@@ -142,22 +128,19 @@ def columns_of(x: Sequence[FloatExpr], n: int) -> list[Row]:
     return [list(x[column : n * width : width]) for column in range(width)]
 
 
-def taken(steps: Sequence[Sequence[FloatExpr]], n: int) -> list[tuple[Row, FloatExpr]]:
-    """Return each column of the steps, with the number that goes with it: the place of a pivot."""
-    return [pair for step in steps for pair in _columns_of_step(step, n)]
+def taken(
+    steps: Sequence[Sequence[FloatExpr]], n: int, *, are_lower: bool = False
+) -> list[tuple[Row, FloatExpr]]:
+    """Return each column of the steps, with the number that goes with it: the place of a pivot.
 
-
-def _columns_of_step(step: Sequence[FloatExpr], rows: int) -> list[tuple[Row, FloatExpr]]:
-    size = len(step) // (rows + 1) * rows
-    return list(zip(columns_of(step[:size], rows), step[size:], strict=True))
-
-
-def _taken_from_lower(parts: Sequence[Sequence[FloatExpr]], n: int) -> list[tuple[Row, FloatExpr]]:
-    """Return what `taken` does, of lower parts: zeros stand for what they have not."""
+    In lower parts of steps zeros stand for the rows that they have not.
+    """
     found: list[tuple[Row, FloatExpr]] = []
-    for part in parts:
-        above = [part[0].like(0.0)] * len(found)
-        found += [([*above, *column], p) for column, p in _columns_of_step(part, n - len(above))]
+    for step in steps:
+        above = [step[0].like(0.0)] * len(found) if are_lower else []
+        size = len(step) // (n - len(above) + 1) * (n - len(above))
+        pairs = zip(columns_of(step[:size], n - len(above)), step[size:], strict=True)
+        found += [([*above, *column], place) for column, place in pairs]
     return found
 
 
@@ -202,7 +185,7 @@ def _eliminate_infer(x: TensorType, *parts: TensorType, n: int, first: int) -> T
 
 
 def _eliminate(x: Row, *parts: Row, n: int, first: int) -> list[FloatExpr]:
-    done, columns = _taken_from_lower(parts, n), columns_of(x, n)
+    done, columns = taken(parts, n, are_lower=True), columns_of(x, n)
     start = len(done)
     for k, step in enumerate(done):
         _apply(columns, k, step)
@@ -257,10 +240,7 @@ def _solve_infer(b: TensorType, *steps: TensorType, n: int, transpose: bool) -> 
 
 def _solved(b: Row, *steps: Row, n: int, transpose: bool) -> list[FloatExpr]:
     done, columns = taken(steps, n), columns_of(b, n)
-    if transpose:
-        _solve_transposed(done, columns)
-    else:
-        _solve(done, columns)
+    (_solve_transposed if transpose else _solve)(done, columns)
     return [element for row in zip(*columns, strict=True) for element in row]
 
 
@@ -326,7 +306,7 @@ def _det_infer(*parts: TensorType, n: int) -> TensorType:
 
 def _determinant(*parts: Row, n: int) -> list[FloatExpr]:
     product = parts[0][0].like(1.0)
-    for k, (column, place) in enumerate(_taken_from_lower(parts, n)):
+    for k, (column, place) in enumerate(taken(parts, n, are_lower=True)):
         pivot = column[k]
         product = product * place.equals(float(k)).choose(pivot, -pivot)
     return [product]

@@ -19,8 +19,7 @@ from symgrad.graph.operands import meet_shapes, require_dtype
 from symgrad.graph.ops.arithmetic import divide
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.slicing import slice_axes
-from symgrad.graph.ops.small_elimination import on_arrays
-from symgrad.graph.ops.small_matrices import Row, column_map, is_wide_float, rows_of
+from symgrad.graph.ops.small_matrices import Row, column_map, is_wide_float, on_arrays, rows_of
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType

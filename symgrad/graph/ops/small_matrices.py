@@ -22,6 +22,7 @@ from symgrad.graph.formulas import FloatExpr
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes, require_dtype
+from symgrad.graph.ops.portable import ArrayScalars
 from symgrad.graph.ops.structure import permute_dims
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ColumnMap, ScalarExpr
@@ -51,6 +52,15 @@ def column_map(algorithm: Algorithm, flops: int, *, axis: int = 0) -> ColumnMap:
 def rows_of(column: Sequence[FloatExpr], width: int) -> Rows:
     """Return the rows of a matrix that is given as a column."""
     return [list(column[i : i + width]) for i in range(0, len(column), width)]
+
+
+def on_arrays(algorithm: Callable[..., list[FloatExpr]], operands: Sequence[Array]) -> Array:
+    """Return what an algorithm does to arrays of many columns: a reference."""
+    scalars = ArrayScalars()
+    wrapped = [[FloatExpr(scalars, row) for row in operand] for operand in operands]
+    with np.errstate(all="ignore"):
+        found = [x.value for x in algorithm(*wrapped)]
+    return np.stack(np.broadcast_arrays(*found)).astype(operands[0].dtype)
 
 
 def as_matrices(columns: Array, width: int) -> Array:

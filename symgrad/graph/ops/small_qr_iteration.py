@@ -26,8 +26,14 @@ from symgrad.graph.ops.comparison import greater
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.reduction import any as any_of
 from symgrad.graph.ops.slicing import concat, place
-from symgrad.graph.ops.small_elimination import BYTES_OF_STEPS, on_arrays
-from symgrad.graph.ops.small_matrices import Row, batch_columns, column_map, is_wide_float
+from symgrad.graph.ops.small_elimination import BYTES_OF_STEPS
+from symgrad.graph.ops.small_matrices import (
+    Row,
+    batch_columns,
+    column_map,
+    is_wide_float,
+    on_arrays,
+)
 from symgrad.graph.ops.small_reflections import q_times
 from symgrad.graph.ops.small_sweeps import SWEPT_OUT
 from symgrad.graph.ops.structure import broadcast_to, expand_dims

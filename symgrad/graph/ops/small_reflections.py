@@ -22,7 +22,6 @@ from symgrad.graph.ops.small_elimination import (
     COLUMNS_OF_A_STEP,
     check_steps,
     columns_of,
-    on_arrays,
     taken,
 )
 from symgrad.graph.ops.small_matrices import (
@@ -31,6 +30,7 @@ from symgrad.graph.ops.small_matrices import (
     batch_rows,
     column_map,
     is_wide_float,
+    on_arrays,
     rows_type,
 )
 from symgrad.graph.ops.small_qr import ROWS_WRITTEN_OUT, reflection

@@ -14,8 +14,14 @@ from symgrad.graph.formulas import FloatExpr
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import require_dtype
-from symgrad.graph.ops.small_elimination import on_arrays
-from symgrad.graph.ops.small_matrices import Row, Rows, batch_columns, column_map, is_wide_float
+from symgrad.graph.ops.small_matrices import (
+    Row,
+    Rows,
+    batch_columns,
+    column_map,
+    is_wide_float,
+    on_arrays,
+)
 from symgrad.graph.ops.small_qr import reflection
 from symgrad.graph.ops.small_qr_iteration import (
     LEAST_SQUARE,

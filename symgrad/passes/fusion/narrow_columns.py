@@ -60,14 +60,13 @@ def _ranges(graph: Graph) -> dict[Node, tuple[int, int]]:
     found: dict[Node, set[tuple[int, int] | None]] = {
         node: set() for node in graph.nodes if node.definition.narrow is not None
     }
-    if found:
-        for node in graph.nodes:
-            for tensor in node.inputs:
-                if tensor.node in found:
-                    found[tensor.node].add(_range_of(node))
-        for root in graph.roots:
-            if root.node in found:
-                found[root.node].add(None)
+    if not found:
+        return {}
+    for node in graph.nodes:
+        for producer in (t.node for t in node.inputs if t.node in found):
+            found[producer].add(_range_of(node))
+    for producer in (t.node for t in graph.roots if t.node in found):
+        found[producer].add(None)
     return {node: only for node, (only, *others) in found.items() if only and not others}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,27 @@ def test_a_system_and_its_gradient_are_eliminated_once() -> None:
     y = sg.sum(sg.linalg.solve(x, b) ** 2)
     step = sg.compile([x, b], [y, *sg.gradients(y, [x, b])], opt_level=1)
     assert step.ir("optimized").count("eliminate_columns %") == 3  # two columns at a time
+
+
+def _stored_steps(step: sg.Step) -> list[str]:
+    """Return how many numbers the kernels of an elimination store."""
+    kernels = step.ir("loops").split("// computes ")
+    texts = (text for text in kernels if "eliminate_columns\n" in text)
+    found = (re.search(r"out b\d+: f64\[(\d+)\]", text) for text in texts)
+    return [match[1] for match in found if match]
+
+
+def test_a_determinant_alone_stores_no_rows_of_u() -> None:
+    a = np.random.default_rng(2).standard_normal((400, 6, 6))
+    x = sg.placeholder(a.shape, "float64")
+    alone = sg.compile([x], sg.linalg.det(x), opt_level=1)
+    beside = sg.compile([x], [sg.linalg.det(x), sg.linalg.solve(x, x[..., :1])], opt_level=1)
+    sizes = _stored_steps(alone)
+    lanes = int(sizes[0]) // 14  # of a step of two columns of 6 elements and two places
+    assert sizes[:3] == [str(size * lanes) for size in (14, 10, 6)]
+    assert _stored_steps(beside)[:3] == [str(14 * lanes)] * 3
+    np.testing.assert_array_equal(alone(a), beside(a)[0])
+    np.testing.assert_allclose(alone(a), np.linalg.det(a), rtol=1e-10)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
