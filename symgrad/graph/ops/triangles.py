@@ -17,7 +17,7 @@ from symgrad.graph.ops.arithmetic import add, maximum, multiply
 from symgrad.graph.ops.comparison import equal, greater, greater_equal, less, where
 from symgrad.graph.ops.complex_parts import conj, imag, real
 from symgrad.graph.ops.contraction import matmul
-from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.ordering import argsort
 from symgrad.graph.ops.reduction import max as greatest
@@ -72,6 +72,8 @@ def permute_rows(x: Tensor, order: Tensor) -> Tensor:
     Indices are taken to be in range, so nothing here can fail.
     """
     shape = order.shape
+    if 0 in x.shape:  # which has no window to read
+        return filled((*shape, x.shape[-1]), 0, x.dtype)
     starts = [iota(shape, axis) for axis in range(order.ndim - 1)]
     rows = read_window(x, [*starts, order], (1,) * order.ndim, 0)
     return reshape(rows, (*shape, x.shape[-1]))

@@ -109,3 +109,10 @@ def test_systems_by_parts_and_their_gradients_are_those_of_the_closed_form(threa
     np.testing.assert_allclose(found, expected, rtol=1e-10)
     np.testing.assert_allclose(of_b, seed, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(of_a, -seed @ expected.swapaxes(-1, -2), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3)])
+def test_lu_factors_of_no_matrices_have_gradients(shape: tuple[int, ...]) -> None:
+    x = sg.placeholder(shape, "float64")
+    (of_x,) = sg.gradients(sg.sum(sg.linalg.lu(x).u ** 2), [x])
+    assert sg.compile([x], of_x, opt_level=0)(np.zeros(shape)).shape == shape
