@@ -33,7 +33,12 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
-from symgrad.codegen.loops.rewrite import buffers_used, is_free_of, statements
+from symgrad.codegen.loops.rewrite import (
+    buffers_used,
+    index_extents,
+    is_free_of,
+    statements,
+)
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
@@ -69,7 +74,7 @@ def place_results(program: Program) -> Program:
     has_changed = False
     for number, instr in enumerate(program.instrs):
         if isinstance(instr, Launch) and not instr.statuses:
-            while _place_copy(number, instrs, uses, names):
+            while _place_copies(number, instrs, uses, names):
                 has_changed = True
     if not has_changed:
         return program
@@ -80,33 +85,42 @@ def place_results(program: Program) -> Program:
     return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
 
 
-def _place_copy(
+def _place_copies(
     number: int, instrs: list[Instr], uses: Counter[Buffer], names: KernelNames
 ) -> bool:
-    """Do away with a copy that the launch at `number` makes; return whether there was one."""
+    """Do away with copies that the launch at `number` makes; return whether there was one."""
     launch = instrs[number]
     assert isinstance(launch, Launch), "only launches copy"
-    for copy in _copies(launch.kernel):
-        source, target = launch.arguments[copy.source], launch.arguments[copy.target]
-        maker = _maker(number, instrs, source, target, uses)
-        made = None if maker is None else instrs[maker]
-        is_whole = launch.starts[copy.source] == 0 and source.type.count == copy.loop.extent
-        if maker is None or not isinstance(made, Launch) or not is_whole:
-            continue
-        place = made.arguments.index(source)
-        if made.starts[place] == 0 and made.kernel.params[place].mode == "out":
-            start = launch.starts[copy.target] + copy.start
-            instrs[maker] = replace(
-                made,
-                arguments=_with(made.arguments, place, target),
-                starts=_with(made.starts, place, start),
-            )
-            instrs[number] = _without(launch, copy.loop, names)
-            # The target has one launch more that writes it: it is not copied elsewhere as a whole.
-            uses.subtract(buffers_of([made, launch]))
-            uses.update(buffers_of([instrs[maker], instrs[number]]))
-            return True
-    return False
+    placed = [c.loop for c in _copies(launch.kernel) if _place_copy(c, number, instrs, uses)]
+    if placed:
+        instrs[number] = _without(launch, placed, names)
+        uses.subtract(buffers_of([launch]))
+        uses.update(buffers_of([instrs[number]]))
+    return bool(placed)
+
+
+def _place_copy(copy: _Copy, number: int, instrs: list[Instr], uses: Counter[Buffer]) -> bool:
+    """Let the launch that makes what `copy` copies write it there; return whether it can."""
+    launch = instrs[number]
+    assert isinstance(launch, Launch), "only launches copy"
+    source, target = launch.arguments[copy.source], launch.arguments[copy.target]
+    maker = _maker(number, instrs, source, target, uses)
+    made = None if maker is None else instrs[maker]
+    is_whole = launch.starts[copy.source] == 0 and source.type.count == copy.loop.extent
+    if maker is None or not isinstance(made, Launch) or not is_whole:
+        return False
+    place = made.arguments.index(source)
+    if made.starts[place] != 0 or made.kernel.params[place].mode != "out":
+        return False
+    instrs[maker] = replace(
+        made,
+        arguments=_with(made.arguments, place, target),
+        starts=_with(made.starts, place, launch.starts[copy.target] + copy.start),
+    )
+    # The target has one launch more that writes it: it is not copied elsewhere as a whole.
+    uses.subtract(buffers_of([made]))
+    uses.update(buffers_of([instrs[maker]]))
+    return True
 
 
 def _with(items: tuple[_Item, ...], place: int, item: _Item) -> tuple[_Item, ...]:
@@ -145,8 +159,13 @@ def _reads(launch: Launch, buffer: Buffer) -> bool:
 
 
 def _copies(kernel: Kernel) -> list[_Copy]:
-    """Return the loops of a kernel that only copy, each the only one that reads what it copies."""
+    """Return the loops of a kernel that only copy, each the only one that reads what it copies.
+
+    Nothing else is stored where they copy to, as a fill would be.
+    """
     numbers = {param.name: i for i, param in enumerate(kernel.params)}
+    readers = Counter(name for s in kernel.body for name in set().union(*buffers_used((s,))))
+    stores = _Stores(kernel.body)
     found = []
     for statement in kernel.body:
         if not isinstance(statement, For) or len(statement.body) != 2:
@@ -158,30 +177,41 @@ def _copies(kernel: Kernel) -> list[_Copy]:
             continue
         terms = ((statement.var, 1),)
         is_whole = let.value.index == Index(0, terms) and store.index.terms == terms
-        others = tuple(s for s in kernel.body if s is not statement)
-        is_alone = let.value.buffer not in set().union(*buffers_used(others))
+        is_alone = readers[let.value.buffer] == 1
         is_out = kernel.params[numbers[store.buffer]].mode == "out"
-        if is_whole and is_alone and is_out and _is_clear(store, statement.extent, others):
+        if is_whole and is_alone and is_out and stores.is_clear(store, statement.extent):
             place = numbers[let.value.buffer], numbers[store.buffer]
             found.append(_Copy(statement, *place, store.index.const))
     return found
 
 
-def _is_clear(store: Store, extent: int, others: Sequence[Stmt]) -> bool:
-    """Return whether nothing else is stored where a copy goes, as a fill would be."""
-    loops = [s for s in statements(others) if isinstance(s, For)]
-    extents = {loop.var: loop.extent for loop in loops}
-    stores = [s for s in statements(others) if isinstance(s, Store) and s.buffer == store.buffer]
-    if not is_free_of(others, Generated | Reduction | Check):
-        return not stores
-    first, last = store.index.const, store.index.const + extent - 1
-    ranges = [bounds(s.index, extents) for s in stores]
-    return all(high < first or low > last for low, high in ranges)
+class _Stores:
+    """Where the statements of a body store, by buffer: from which element to which."""
+
+    def __init__(self, body: Sequence[Stmt]) -> None:
+        self._are_loops = is_free_of(body, Generated | Reduction | Check)
+        self._ranges: dict[str, list[tuple[int, int]]] = {}
+        for part in body:
+            # Loops beside each other may bind the same name, and go on for longer or shorter.
+            extents = index_extents((part,))
+            for s in statements((part,)):
+                if isinstance(s, Store):
+                    at = bounds(s.index, extents) if self._are_loops else (0, 0)
+                    self._ranges.setdefault(s.buffer, []).append(at)
+
+    def is_clear(self, store: Store, extent: int) -> bool:
+        """Return whether no other statement stores where `store` of a copy does."""
+        ranges = self._ranges[store.buffer]
+        first, last = store.index.const, store.index.const + extent - 1
+        if not self._are_loops:
+            return len(ranges) == 1
+        return sum(low <= last and high >= first for low, high in ranges) == 1
 
 
-def _without(launch: Launch, loop: Stmt, names: KernelNames) -> Launch:
-    """Return a launch of a kernel without a loop of its own, on what is left to read and write."""
-    body = tuple(statement for statement in launch.kernel.body if statement != loop)
+def _without(launch: Launch, loops: Sequence[Stmt], names: KernelNames) -> Launch:
+    """Return a launch of a kernel without loops of its own, on what is left to read and write."""
+    gone = set(map(id, loops))
+    body = tuple(statement for statement in launch.kernel.body if id(statement) not in gone)
     used = set().union(*buffers_used(body))
     left = [i for i, param in enumerate(launch.kernel.params) if param.name in used]
     params = tuple(launch.kernel.params[i] for i in left)
