@@ -14,7 +14,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops.arithmetic import as_number, divide, multiply, negative, sign, subtract
+from symgrad.graph.ops.arithmetic import divide, multiply, negative, sign, subtract
 from symgrad.graph.ops.comparison import less
 from symgrad.graph.ops.elementwise import (
     broadcast_operands,
@@ -27,7 +27,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
-from symgrad.graph.ops.whole_numbers import round
+from symgrad.graph.ops.whole_numbers import as_real_number, round
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr
@@ -38,12 +38,12 @@ from symgrad.graph.types import Array
 def trunc(x: Any, /) -> Tensor:
     """Round towards 0, elementwise, in the dtype of `x`; integers stay. It has no gradient.
 
-    Raises `DTypeError` for bools.
+    Raises `DTypeError` for bools and complex numbers.
 
     >>> sg.run(sg.trunc([-1.5, 2.7]))
     array([-1.,  2.], dtype=float32)
     """
-    x = as_number("trunc", x)
+    x = as_real_number("trunc", x)
     return apply(trunc_op, x) if x.dtype.is_float else x
 
 

@@ -16,6 +16,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import divide, maximum, multiply, square, subtract
 from symgrad.graph.ops.comparison import equal, isnan, less_equal, logical_not, not_equal, where
+from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import filled_like, float_operand, is_inexact
 from symgrad.graph.ops.reduction import all as all_over
@@ -47,9 +48,15 @@ def _freedom(op: str, x: Tensor, axis: Any, correction: float) -> Tensor:
 
 
 def _variance(op: str, x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
-    freedom = _freedom(op, x, axis, correction)
     deviation = subtract(x, mean_over(x, axis, keepdims=True))
-    return divide(sum_over(square(deviation), axis, keepdims=keepdims), freedom)
+    squares = _squares(deviation)
+    freedom = _freedom(op, squares, axis, correction)
+    return divide(sum_over(squares, axis, keepdims=keepdims), freedom)
+
+
+def _squares(x: Tensor) -> Tensor:
+    """Return the squared magnitudes of elements, which are real."""
+    return real(multiply(x, conj(x))) if x.dtype.is_complex else square(x)
 
 
 @public(is_standard=True)
@@ -61,13 +68,13 @@ def var(
     A correction of 1 gives the unbiased estimate (NumPy's `ddof`). Integers are computed as
     float32. Where `n - correction` is not positive the result is nan, or inf. Two passes, over the
     mean and over the deviations, so nothing cancels; the gradient is 2 (x - mean) / (n -
-    correction).
+    correction). Of complex numbers the squares are those of magnitudes, and the result is real.
 
     >>> float(sg.run(sg.var(sg.constant([1.0, 2.0, 3.0, 6.0]))))
     3.5
     """
     wide, dtype = _wide(x)
-    return cast(_variance("var", wide, axis, correction, keepdims), dtype)
+    return cast(_variance("var", wide, axis, correction, keepdims), dtype.real)
 
 
 @public(is_standard=True)
@@ -82,7 +89,7 @@ def std(
     1.0
     """
     wide, dtype = _wide(x)
-    return cast(sqrt(_variance("std", wide, axis, correction, keepdims)), dtype)
+    return cast(sqrt(_variance("std", wide, axis, correction, keepdims)), dtype.real)
 
 
 @public()
@@ -229,14 +236,14 @@ def _nanmean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 def _numbers(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """Count what is no nan, in the dtype of `x`; exact below 2**24 of float32."""
+    """Count what is no nan, in the real dtype of `x`; exact below 2**24 of float32."""
     counted = cast(logical_not(isnan(x)), dtypes.int64)
-    return cast(sum_over(counted, axis, keepdims=keepdims), x.dtype)
+    return cast(sum_over(counted, axis, keepdims=keepdims), x.dtype.real)
 
 
 def _nanvar(x: Tensor, axis: Any, correction: float, keepdims: bool) -> Tensor:
     deviation = subtract(x, _nanmean(x, axis, keepdims=True))
-    squares = square(where(isnan(x), filled_like(x, 0), deviation))
+    squares = _squares(where(isnan(x), filled_like(x, 0), deviation))
     freedom = subtract(_numbers(x, axis, keepdims), correction)
     found = divide(sum_over(squares, axis, keepdims=keepdims), freedom)
     return where(less_equal(freedom, 0), filled_like(found, np.nan), found)
@@ -252,7 +259,7 @@ def nanvar(
     array(1., dtype=float32)
     """
     wide, dtype = _wide(x)
-    return cast(_nanvar(wide, axis, correction, keepdims), dtype)
+    return cast(_nanvar(wide, axis, correction, keepdims), dtype.real)
 
 
 @public()
@@ -265,7 +272,7 @@ def nanstd(
     array(1., dtype=float32)
     """
     wide, dtype = _wide(x)
-    return cast(sqrt(_nanvar(wide, axis, correction, keepdims)), dtype)
+    return cast(sqrt(_nanvar(wide, axis, correction, keepdims)), dtype.real)
 
 
 @public()

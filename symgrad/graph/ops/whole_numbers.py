@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import DTypeError, user_source
 from symgrad.graph.build import apply
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import elementwise
@@ -20,6 +21,15 @@ from symgrad.graph.ops.elementwise import (
 from symgrad.graph.public_ops import public
 
 
+def as_real_number(op: str, x: Any) -> Tensor:
+    """Return `x` as a tensor; raises `DTypeError` that names `op` for bools and complex numbers."""
+    tensor = as_number(op, x)
+    if tensor.dtype.is_complex:
+        hint = "use real and imag"
+        raise DTypeError(op, f"{tensor.type} is no real number", hint=hint, source=user_source())
+    return tensor
+
+
 @public(is_standard=True, ufuncs=[np.floor])
 def floor(x: Any, /) -> Tensor:
     """Compute the greatest integer not above `x`, in the dtype of `x`. It has no gradient.
@@ -27,7 +37,7 @@ def floor(x: Any, /) -> Tensor:
     >>> sg.run(sg.floor([1.7, -1.2]))
     array([ 1., -2.], dtype=float32)
     """
-    x = as_number("floor", x)
+    x = as_real_number("floor", x)
     return apply(floor_op, x) if x.dtype.is_float else x
 
 
@@ -47,7 +57,7 @@ def ceil(x: Any, /) -> Tensor:
     >>> sg.run(sg.ceil([1.2, -1.7]))
     array([ 2., -1.], dtype=float32)
     """
-    x = as_number("ceil", x)
+    x = as_real_number("ceil", x)
     return apply(ceil_op, x) if x.dtype.is_float else x
 
 
