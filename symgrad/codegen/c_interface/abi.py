@@ -368,13 +368,15 @@ def distinct(names: Sequence[str]) -> list[str]:
 _RESERVED = """
 EOF NULL alignas alignof and_eq asm assert auto bitand bitor bool case catch char char16_t
 char32_t char8_t co_await co_return co_yield compl concept const const_cast consteval constexpr
-constinit decltype default delete do double dynamic_cast enum errno explicit export extern float
-friend goto inline int int16_t int32_t int64_t int8_t linux long mutable namespace new noexcept
-not_eq nullptr operator or_eq private protected public register reinterpret_cast requires restrict
-short signed size_t sizeof static static_assert static_cast stderr stdin stdout struct switch
-template this thread_local throw typedef typeid typename typeof typeof_unqual uint16_t uint32_t
-uint64_t uint8_t union unix unsigned using virtual void volatile wchar_t xor xor_eq
+constinit decltype default delete do double dynamic_cast enum errno explicit export extern false
+float friend goto inline int int16_t int32_t int64_t int8_t linux long mutable namespace new
+noexcept not_eq nullptr operator or_eq private protected public register reinterpret_cast requires
+restrict short signed size_t sizeof static static_assert static_cast stderr stdin stdout struct
+switch template this thread_local throw true typedef typeid typename typeof typeof_unqual uint16_t
+uint32_t uint64_t uint8_t union unix unsigned using virtual void volatile wchar_t xor xor_eq
 """
+# Macros that <stdint.h>, which the header includes, defines as numbers.
+_LIMIT = re.compile(r"[A-Z][A-Z0-9_]*_(MIN|MAX|WIDTH)")
 
 
 def is_identifier(name: str) -> bool:
@@ -387,5 +389,5 @@ def c_identifiers(names: Sequence[str]) -> list[str]:
     plain = [re.sub(r"[^A-Za-z0-9_]", "_", name) for name in names]
     led = [n if is_identifier(n) else f"x{n}" for n in plain]
     reserved = {*_RESERVED.split(), *keyword.kwlist}
-    taken = [f"{n}_" if n in reserved else n for n in led]
+    taken = [f"{n}_" if n in reserved or _LIMIT.fullmatch(n) else n for n in led]
     return distinct(taken)

@@ -109,11 +109,27 @@ def test_every_function_of_the_plan_is_emitted_and_no_other():
         (["x", "x", "x_1"], ["x", "x_2", "x_1"]),
         (["1", "größe", "class", "int", ""], ["x1", "gr__e", "class_", "int_", "x"]),
         (["self", "self"], ["self", "self_1"]),
+        (["true", "false", "SIZE_MAX", "MAX"], ["true_", "false_", "SIZE_MAX_", "MAX"]),
     ],
 )
 def test_names_become_distinct_identifiers(names, found):
     assert c_identifiers(names) == found
     assert all(is_identifier(name) for name in found)
+
+
+CPP_WORDS = """
+alignas alignof and asm auto bool catch char class compl concept const constexpr decltype delete
+double else enum explicit export extern false float for friend goto if inline int long mutable
+namespace new noexcept not nullptr operator or private protected public register requires restrict
+return short signed sizeof static struct switch template this throw true try typedef typeid
+typename typeof union unsigned using virtual void volatile wchar_t while xor NULL SIZE_MAX INT8_MIN
+WCHAR_MAX linux unix
+"""
+
+
+def test_every_word_of_c_and_cpp_is_a_name_that_a_header_can_have():
+    words = CPP_WORDS.split()
+    assert set(c_identifiers(words)).isdisjoint(words)
 
 
 def test_names_that_are_distinct_stay_what_they_are():
