@@ -70,7 +70,7 @@ class Graph(NestedGraph):
     def __init__(
         self,
         outputs: Tensor | Sequence[Tensor],
-        inputs: Sequence[Tensor] | None = None,
+        inputs: Tensor | Sequence[Tensor] | None = None,
         updates: Sequence[Update] = (),
         *,
         name: str = "graph",
@@ -81,12 +81,15 @@ class Graph(NestedGraph):
         Without `inputs`, the placeholders that are reached are the inputs, in the order in which
         the outputs reach them. Raises `GraphError` for a placeholder that is reached but is not
         among `inputs`, for an input that is no placeholder or is given twice, and for a variable
-        with two updates.
+        with two updates, `DTypeError` for what is no tensor.
         """
         roots = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-        nodes = topological((*roots, *(u.value for u in updates), *(inputs or ())))
+        listed = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs or ())
+        _check_tensors("output", roots)
+        _check_tensors("input", listed)
+        nodes = topological((*roots, *(u.value for u in updates), *listed))
         reached = [n.output for n in nodes if n.definition is placeholder_op]
-        given = tuple(reached) if inputs is None else tuple(inputs)
+        given = tuple(reached) if inputs is None else listed
         for root in roots:
             _check_region(root, region)
         _check_inputs(given, reached)
@@ -199,6 +202,13 @@ def _with_values(text: str, values: Sequence[Array]) -> Graph:
     for owner, value in zip(graph.variables, values, strict=True):
         owner.value = value
     return graph
+
+
+def _check_tensors(role: str, given: Sequence[Any]) -> None:
+    for position, tensor in enumerate(given):
+        if not isinstance(tensor, Tensor):
+            problem = f"{role} {position}: {type(tensor).__name__} is no tensor of a graph"
+            raise DTypeError("graph", problem, source=user_source())
 
 
 def _check_inputs(given: tuple[Tensor, ...], reached: Iterable[Tensor]) -> None:

@@ -203,3 +203,17 @@ def test_a_gradient_that_was_forbidden():
         prevent_gradient: the gradient of f32[2, 3] was disabled on purpose: the reward is data
           --> {line_of(forbid)}
     """)  # fmt: skip
+
+
+def test_what_is_no_tensor_is_no_output_of_a_graph():
+    x = sg.placeholder((2,), name="x")
+    number: Any = [1.0]
+    assert_refused(lambda: sg.Graph([x, *sg.gradients(x, [sg.constant(1.0)])], [x]), TypeError, """
+        graph: output 1: NoneType is no tensor of a graph
+          --> <here>
+    """)  # fmt: skip
+    assert_refused(lambda: sg.Graph([x], number), TypeError, """
+        graph: input 0: float is no tensor of a graph
+          --> <here>
+    """)  # fmt: skip
+    assert sg.Graph([x * 2], x).inputs == (x,)
