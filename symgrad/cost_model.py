@@ -87,6 +87,9 @@ VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
 FEW_APART = 8  # one in so many of the elements that are reached is loaded or stored on its own
 LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs less than waiting
+# Two rows are computed at once where that saves loads: of at least so many an element at most this
+# share is left, in loops of so many nominal cycles.
+MANY_LOADS, SHARED_LOADS, LEAST_SHARED_CYCLES = 8, 2 / 3, 10_000
 OPERATIONS_OF_A_MATCH = 4  # to compare a vector of indices with a number, and to choose by that
 LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row is written twice
 ROWS_A_STAGE = 8  # at most: by then what one row waits for is a small part of what all take
@@ -139,9 +142,7 @@ BYTES_OF_BLOCKED_ROW = 4096
 BYTES_SWEPT = 256 << 10
 # Bytes of a row from which on another is asked for while this is swept several times, since nothing
 # is read ahead meanwhile; fewer where they are of one array, and so far ahead.
-LEAST_ROW_ASKED = 1 << 10
-LEAST_ONLY_ROW_ASKED = 256
-BYTES_ASKED_AHEAD = 2 << 10
+LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
 BYTES_OF_ROWS_AGAIN = 512 << 10
 # Products and what is done with their rows are fused by blocks of rows: of so many bytes, where a
 # block then has enough rows for what it reads of other memory. Sums over rows are so many at least,
@@ -200,8 +201,7 @@ MAX_PROGRAM_INSTRUCTIONS = 8192  # of all different loops: they take time to com
 # Vectors that begin within a cache line, as those of shifted arrays do, are in two lines. Where
 # they are stored a line takes some cycles more than where they are loaded: of an ode in the second
 # cache what stores them took 1.2 -> 0.6 ms within lines, and what loaded others then 0.29 -> 0.45.
-CYCLES_OF_SPLIT_STORE = 4
-CYCLES_OF_SPLIT_LOAD = 1
+CYCLES_OF_SPLIT_STORE, CYCLES_OF_SPLIT_LOAD = 4, 1
 LEAST_BYTES_IN_PHASE = 1 << 10
 # Of arrays that begin at one place of pages the same took 1.36 and 0.96, else 0.9 to 1.2 and 0.6.
 BYTES_APART = 256  # an odd number of times: sixteen arrays of one size begin at other places

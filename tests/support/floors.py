@@ -88,6 +88,7 @@ class Variant:
     elements: bool = False
     products: bool = False
     split: bool = False
+    pairs: bool = False
 
 
 # ------------------------------------------------------------------------------------ results

@@ -31,6 +31,7 @@ from symgrad.codegen.schedule import (
     register_tiles,
     row_folds,
     row_stages,
+    share_loads,
     split_matches,
     tile_loops,
 )
@@ -98,6 +99,19 @@ def unrolled() -> Iterator[None]:
 def summed_in_memory() -> Iterator[None]:
     """Add up the gradients to depthwise kernels in memory, of however few channels."""
     with mock.patch.multiple(windows, LEAST_SUMS_IN_MEMORY=1, BYTES_IN_REGISTERS=0):
+        yield
+
+
+@contextmanager
+def rows_paired() -> Iterator[None]:
+    """Compute rows beside each other two at a time, however little they read of the same."""
+    numbers: dict[str, Any] = {
+        "MANY_LOADS": 0,
+        "SHARED_LOADS": 1,
+        "LEAST_SHARED_CYCLES": 0,
+        "_overlap": lambda *_: True,
+    }
+    with mock.patch.multiple(share_loads, **numbers):
         yield
 
 
@@ -260,4 +274,5 @@ SCHEDULES = {
     "products": products_fused,
     "elements": elements_joined,
     "split": rows_split,
+    "pairs": rows_paired,
 }

@@ -104,7 +104,7 @@ def _long_loop_of(kernel: Kernel) -> LongLoop | None:
     if before is None or len(loops) != 1 or loops[0].ordered:
         return None
     (loop,) = loops
-    if (body := _straight(loop.body)) is not None:
+    if (body := straight(loop.body)) is not None:
         found = LongLoop(before, loop.var, loop.extent, loop.vector, loop.parallel, body)
         return found if loop.vector > 1 and is_long(found) else None
     if loop.vector > 1 or (loop.parallel is not None and loop.extent <= MOST_ROWS_AROUND):
@@ -132,7 +132,7 @@ def _elements(kernel: Kernel) -> Straight | None:
 
 def _is_of_elements(loop: For) -> bool:
     """Return whether a loop is a few elements, such as the ends of rows that a pad fills."""
-    return loop.extent <= MOST_ROWS_AROUND and _straight(loop.body) is not None
+    return loop.extent <= MOST_ROWS_AROUND and straight(loop.body) is not None
 
 
 def _with_rows_inside(before: Straight, loop: For) -> LongLoop | None:
@@ -141,7 +141,7 @@ def _with_rows_inside(before: Straight, loop: For) -> LongLoop | None:
     lets = _lets(shared)
     if lets is None or not isinstance(inner, For) or inner.ordered or inner.vector == 1:
         return None
-    inside = _straight(inner.body)
+    inside = straight(inner.body)
     if inside is None:
         return None
     body = written_out((*lets, *inside), loop.var, range(loop.extent))
@@ -164,7 +164,7 @@ def _all_written_out(body: Sequence[Stmt], most: int) -> Straight | None:
             if inside is None or len(inside) * statement.extent > MOST_FUSED:
                 return None
             result += written_out(inside, statement.var, range(statement.extent))
-        elif (own := _straight((statement,))) is not None:
+        elif (own := straight((statement,))) is not None:
             result += own
         else:
             return None
@@ -177,11 +177,12 @@ def is_long(lanes: LongLoop) -> bool:
 
 
 def _lets(body: Sequence[Stmt]) -> tuple[Let, ...] | None:
-    found = tuple(s for s in _straight(body) or () if isinstance(s, Let))
+    found = tuple(s for s in straight(body) or () if isinstance(s, Let))
     return found if len(found) == len(body) else None
 
 
-def _straight(body: Sequence[Stmt]) -> Straight | None:
+def straight(body: Sequence[Stmt]) -> Straight | None:
+    """Return a body without loops, and without searches; None of another one."""
     found = tuple(s for s in body if isinstance(s, Plain))
     has_search = any(isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in found)
     return found if len(found) == len(body) and not has_search else None
@@ -189,7 +190,7 @@ def _straight(body: Sequence[Stmt]) -> Straight | None:
 
 def mapped(body: Straight, change: ReplaceIndex) -> Straight:
     """Return straight code with other indices."""
-    found = _straight(map_indices(body, change))
+    found = straight(map_indices(body, change))
     assert found is not None, "it was straight before"
     return found
 

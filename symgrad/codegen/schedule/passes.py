@@ -22,6 +22,7 @@ from symgrad.codegen.schedule.register_tiles import transpose_in_registers
 from symgrad.codegen.schedule.relocate import Relocated, relocate
 from symgrad.codegen.schedule.row_folds import interchange_folds
 from symgrad.codegen.schedule.row_scans import interchange_scans
+from symgrad.codegen.schedule.share_loads import share_loads
 from symgrad.codegen.schedule.tile_loops import tile_transposes
 from symgrad.codegen.schedule.tile_products import tile_products
 from symgrad.codegen.schedule.two_stage_reduction import split_folds
@@ -134,9 +135,20 @@ KERNEL_PASSES: tuple[KernelPass, ...] = (
         },
     ),
     KernelPass(
+        "share-loads",
+        _on_kernel(lambda kernel, _: share_loads(kernel)),
+        after={
+            "vectorize": "what vectors read is counted, and vectors are along rows",
+            "tile-transposes": "rows of a transpose share nothing, and are taken in tiles",
+        },
+    ),
+    KernelPass(
         "interleave",
         _on_kernel(lambda kernel, machine: interleave(kernel, machine.target)),
-        after={"vectorize": "several of its vectors are taken at a time"},
+        after={
+            "vectorize": "several of its vectors are taken at a time",
+            "share-loads": "and of two rows fewer, where registers do not hold more",
+        },
     ),
     KernelPass(
         "tile-products",

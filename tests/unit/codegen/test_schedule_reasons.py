@@ -89,7 +89,7 @@ def test_reasons_are_in_the_table():
 
 
 def test_each_nest_in_a_loop_has_a_reason_of_its_own():
-    x, kernel = sg.placeholder((2, 8, 9, 32)), sg.placeholder((3, 3, 1, 32))
+    x, kernel = sg.placeholder((2, 8, 10, 32)), sg.placeholder((3, 3, 1, 32))
     y = sg.nn.conv2d(x, kernel, padding="SAME", groups=32)
     (scheduled,) = program_for(Graph([y])).kernels
     reasons = schedule_reasons(scheduled, target_named("native"))
