@@ -25,6 +25,7 @@ from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import object_store, precompiled_store
 from symgrad.codegen.native.objects import ObjectsOfKernels
 from symgrad.codegen.native.packed_store import pack_name, write_pack
+from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
 from symgrad.config import override
@@ -116,7 +117,8 @@ def precompile(
     if store is None or precompiled_store() is None:
         return Precompilation()
     target = target or target_named("native")
-    options = CompileOptions(target, _LEVEL, fast_math=False, cache=False)
+    # Those of one thread are among them.
+    options = CompileOptions(target, _LEVEL, fast_math=False, cache=False, threads=Threads(2))
     objects, known = ObjectsOfKernels(store, target, _LEVEL), KnownLeaves(target, _LEVEL, version)
     made, lost, seen = dict[str, bool](), set[str](), dict[Leaf, ir.KnownFunction]()
     for sample in samples() if some is None else some:

@@ -36,7 +36,7 @@ from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
 from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
-from symgrad.codegen.contract.variants import call_one, emit_variants
+from symgrad.codegen.contract.variants import Variants, call_one, emit_variants
 from symgrad.codegen.target import Target
 from symgrad.records import replace
 
@@ -69,7 +69,11 @@ def emit_contract(
     assert scratch is not None or scratch_bytes(plan) == 0, "this plan needs scratch memory"
     left, right = (lhs, rhs) if plan.vector_axis == "n" else (rhs, lhs)
     lift = lift if region is None and can_lift(plan) else unlifted
-    nest = _LoopNest(builder, plan, left, right, scratch, target, epilogue, meets, result_at, lift)
+    variants = emit_variants(builder.module, plan, target, is_shared=region is not None)
+    nest = _LoopNest(
+        builder, plan, left, right, scratch, target, variants.lifted(lift), epilogue, meets,
+        result_at, lift,
+    )  # fmt: skip
     nest.emit(region)
     if plan.is_streamed:
         emit_streamed(builder, target)
@@ -86,6 +90,7 @@ class _LoopNest:
         right: ir.Value,
         scratch: ir.Value | None,
         target: Target,
+        variants: Variants,
         epilogue: Epilogue,
         meets: Meets | None,
         result_at: ResultAt | None,
@@ -98,7 +103,7 @@ class _LoopNest:
         # A tile is in registers before its sums are stored.
         most = None if lift is unlifted else target.vector_registers * plan.lanes
         self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
-        self._variants = emit_variants(builder.module, plan, target).lifted(lift)
+        self._variants = variants
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
         self._epilogue = TileEpilogue(builder, plan, epilogue)
         self._result_at = result_at

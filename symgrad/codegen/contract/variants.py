@@ -38,8 +38,9 @@ class Variants:
     """The functions of a plan: packers and kernels by height, then by width.
 
     Where there are two heights or widths, the full one comes first; `packing_kernels` are those of
-    the first tile of a panel that is packed as it is read. Kernels are told the distances `told`,
-    packers how far lines of the left and of the right are apart, if they are told that.
+    the first tile of a panel that is packed as it is read, of the heights that this may have.
+    Kernels are told the distances `told`, packers how far lines of the left and of the right are
+    apart, if they are told that.
     """
 
     kernels: tuple[tuple[ir.Value, ...], ...]
@@ -94,17 +95,20 @@ def call_one(
             builder.call(functions[0], arguments)
 
 
-def emit_variants(module: ir.Module, plan: ContractPlan, target: Target) -> Variants:
-    """Emit the functions `plan` needs."""
+def emit_variants(
+    module: ir.Module, plan: ContractPlan, target: Target, *, is_shared: bool = True
+) -> Variants:
+    """Emit the functions `plan` needs; threads that it `is_shared` by begin with any tile."""
     stored = Elements(plan.dtype, plan.compute, target)
     heights, widths = _heights(plan), _widths(plan)
     kernels = tuple(
         tuple(_emit_kernel(module, plan, stored, h, w) for w in widths) for h in heights
     )
-    # A thread may begin with any tile.
+    # The first tile of a run is a tall one, and a band begins with that if there is only one.
+    is_tall = not is_shared and plan.row_tiles <= plan.band_tiles
     packing = tuple(
         tuple(_emit_kernel(module, plan, stored, h, w, packs=True) for w in widths)
-        for h in heights
+        for h in (heights[:1] if is_tall else heights)
         if packs_within(plan)
     )
     if plan.method == "split":

@@ -11,8 +11,10 @@ import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract, planning
 from symgrad.codegen.contract.panel_packing import pack_panels, packs_within
 from symgrad.codegen.contract.plan import Packing
+from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from symgrad.records import replace
@@ -81,3 +83,16 @@ def test_panels_that_several_blocks_of_tiles_read_are_all_kept():
 def test_a_small_or_dense_right_is_not_packed():
     assert not plan_of(64).packs_late
     assert pack_panels(plan_of(64), target_named("x86-64-v4").memory).pack_right == "none"
+
+
+@pytest.mark.parametrize(("threads", "is_short_too"), [(1, False), (2, True)])
+def test_only_a_thread_that_begins_anywhere_packs_with_short_tiles(threads, is_short_too):
+    x, y = sg.placeholder((256, 256)), sg.placeholder((256, 256))
+    options = CompileOptions(target_named("x86-64-v4"), 3, fast_math=False, cache=False)
+    options = replace(options, threads=Threads(threads, 0.0))
+    module = emit_linkable(lower_graph(Graph([x @ y], [x, y]), options).program, options.target)
+    tiles = [leaf for leaf in module.names_of_leaves() if isinstance(leaf, Microkernel)]
+    heights = {tile.rows for tile in tiles}
+    assert len(heights) == 2
+    found = {tile.rows for tile in tiles if tile.packs}
+    assert found == (heights if is_short_too else {max(heights)})
