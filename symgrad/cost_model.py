@@ -81,8 +81,7 @@ OUTER_VECTORS = 4  # vectors beside each other where each carries a sum or a sea
 LIGHT_FOLD = 3  # statements of one that does little more than read
 MOST_CARRIED = 18  # vectors of sums in all of these loops: what registers hold
 
-# Of a long chain of operations as many vectors are computed beside each other, which hides latency;
-# where there are few, memory or the ports limit. Nominal cycles that are worth so much code:
+# Vectors beside each other hide the latency of long chains. Nominal cycles worth so much code:
 VECTORS_IN_FLIGHT = {2: 10_000, 4: 1_000_000}
 LEAST_INTERLEAVED_FLOPS = 12
 FEW_APART = 8  # one in so many of the elements that are reached is loaded or stored on its own
@@ -184,6 +183,7 @@ MOST_MULTIPLIED_BYTES = 1 << 20  # and larger ones are faster as products
 MAX_TAPS = 32  # places in a window that are written out: more than 5 by 5, and 3 by 3 by 3
 MAX_TAPS_OF_PIECES = 96  # of all pieces that borders cut a result into: 3 by 3 padded on all sides
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
+SHORT_RUNS, MAX_CALLS_OF_SHORT = 8, 8  # so short a loop takes nanoseconds, inlining a call a ms
 MOST_COPIES_BEHIND_FOLDS = 48  # of statements, one for each register of a vector: beyond, a loop
 SMALL_FUNCTION = 8  # ops: so little is inlined wherever it is called
 FUNCTION_GROWTH = 64  # ops: what inlining all calls of a function may add to a program

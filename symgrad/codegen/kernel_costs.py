@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from symgrad.codegen.loops.language import (
     BinarySearch,
@@ -27,11 +28,14 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.cost_model import (
     BYTES_A_CYCLE,
+    COSTLY_FLOPS,
     CYCLES_A_COMPARISON,
     FLOPS_A_CYCLE,
     FLOPS_OF_MULTIPLY_ADD,
     LANE_ACCESS,
     LONGEST_ROW,
+    MAX_CALLS_OF_SHORT,
+    SHORT_RUNS,
 )
 from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
@@ -218,3 +222,39 @@ def kernel_dtype(kernel: Kernel) -> DType:
     products = [s.dtype for s in statements(kernel.body) if isinstance(s, Product)]
     floats = [p.dtype for p in kernel.params if p.dtype.is_float and p.count > 1]
     return max(products or floats or [float32], key=lambda dtype: dtype.itemsize)
+
+
+def count_calls(body: Sequence[Stmt]) -> int:
+    """Return how many costly scalar operations a kernel has."""
+    total = 0
+    for statement in body:
+        if isinstance(statement, Let) and isinstance(statement.value, Op):
+            total += SCALAR_OPS[statement.value.name].flops >= COSTLY_FLOPS
+        elif isinstance(statement, Loop):
+            total += count_calls(inside(statement))
+        if isinstance(statement, Prefix):
+            steps = sum(size.bit_length() + 1 for _, _, size in statement.blocks)
+            total += steps * count_calls(statement.combine)
+    return total
+
+
+def calls_often(body: Sequence[Stmt]) -> bool:
+    """Return whether short loops have more calls of math functions than are worth being inlined."""
+    return count_calls(body) > MAX_CALLS_OF_SHORT and _count_runs(body) <= SHORT_RUNS
+
+
+def _count_runs(body: Sequence[Stmt]) -> int:
+    """Return how often what runs most often is computed, in vectors where loops have such."""
+    most = 1
+    for loop in (statement for statement in body if isinstance(statement, Loop)):
+        match loop:
+            case For():
+                turns = -(-loop.extent // loop.vector)
+            case Product():
+                turns = loop.rows[1] * loop.columns[1]
+            case Fold() | Prefix():
+                turns = -(-loop.extent // loop.lanes)
+            case _:
+                assert_never(loop)
+        most = max(most, turns * _count_runs(inside(loop)))
+    return most

@@ -22,9 +22,10 @@ from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.lifting import Lifting
+from symgrad.codegen.llvm.outlining import outlined
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.pieces import emit_iteration
-from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope, repeats_functions
+from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
 from symgrad.codegen.llvm.spills import with_aligned_spills
@@ -72,9 +73,7 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     buffers = dict(zip((p.name for p in kernel.params), function.args, strict=False))
     scope = replace(kernel_scope(builder, kernel, buffers, target), lifting=Lifting(function))
-    if repeats_functions(kernel.body):
-        scope = replace(scope, inline_math=False)
-    emit_body(scope, kernel.body)
+    emit_body(*outlined(scope, kernel.body))
     if kernel.can_fail:
         builder.ret(_I32(0))
     else:

@@ -9,24 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
+from symgrad.codegen.kernel_costs import count_calls
 from symgrad.codegen.llvm.lanes import Lanes
 from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.register_file import RegisterFile
-from symgrad.codegen.loops.language import (
-    For,
-    Index,
-    Kernel,
-    Let,
-    Loop,
-    Op,
-    Param,
-    Prefix,
-    Stmt,
-    inside,
-)
+from symgrad.codegen.loops.language import For, Index, Kernel, Param
 from symgrad.codegen.target import Target
-from symgrad.cost_model import COSTLY_FLOPS, MAX_INLINE_CALLS
-from symgrad.graph.scalars import SCALAR_OPS
+from symgrad.cost_model import MAX_INLINE_CALLS
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import dataclass, replace
 
@@ -120,29 +109,5 @@ def kernel_scope(
 ) -> KernelScope:
     """Return the scope of the body of `kernel` where `builder` stands."""
     params = {p.name: p for p in kernel.params}
-    inline_math = _count_calls(kernel.body) <= MAX_INLINE_CALLS
+    inline_math = count_calls(kernel.body) <= MAX_INLINE_CALLS
     return KernelScope(builder, target, params, inline_math, buffers, {}, {}, {})
-
-
-def _count_calls(body: Sequence[Stmt]) -> int:
-    """Return how many costly scalar operations a kernel has."""
-    total = 0
-    for statement in body:
-        if isinstance(statement, Let) and isinstance(statement.value, Op):
-            total += SCALAR_OPS[statement.value.name].flops >= COSTLY_FLOPS
-        elif isinstance(statement, Loop):
-            total += _count_calls(inside(statement))
-        if isinstance(statement, Prefix):
-            steps = sum(size.bit_length() + 1 for _, _, size in statement.blocks)
-            total += steps * _count_calls(statement.combine)
-    return total
-
-
-def repeats_functions(body: Sequence[Stmt]) -> bool:
-    """Return whether code that runs once calls some math function again: then one copy will do."""
-    if any(isinstance(statement, Loop) for statement in body):
-        return False
-    values = (statement.value for statement in body if isinstance(statement, Let))
-    names = [value.name for value in values if isinstance(value, Op)]
-    costly = [name for name in names if SCALAR_OPS[name].flops >= COSTLY_FLOPS]
-    return len(costly) > len(set(costly))

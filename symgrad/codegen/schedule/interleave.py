@@ -7,14 +7,15 @@ window does one operation where it could do eight. With four vectors, operation 
 four chains that do not depend on each other. What is gained is lost where far more values are live
 than there are registers, or where many elements are gathered one by one; and it is four times the
 code, which only loops that take milliseconds are worth; those of microseconds are worth two
-vectors. No result changes: no element depends on another.
+vectors, and shorter ones that call a math function again and again four, since there is one copy of
+that. No result changes: no element depends on another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.kernel_costs import calls_often, statement_cycles
 from symgrad.codegen.loops.access import dependents, looked_up_along, names_used
 from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Ref, Stmt, Store, has_check
 from symgrad.codegen.loops.rewrite import index_names, indices
@@ -33,8 +34,9 @@ from symgrad.records import replace
 
 def interleave(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with its long elementwise loops marked for several vectors at a time."""
+    short = max(VECTORS_IN_FLIGHT) if calls_often(kernel.body) else 1
     body = tuple(
-        _marked(statement, target, _most_vectors(statement))
+        _marked(statement, target, max(short, _most_vectors(statement)))
         if isinstance(statement, For)
         else statement
         for statement in kernel.body

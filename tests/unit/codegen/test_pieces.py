@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen import kernel_costs
 from symgrad.codegen.llvm import pieces
 from symgrad.config import override
 from symgrad.graph.types import Array
@@ -63,3 +64,32 @@ def test_a_function_that_code_without_loops_calls_twice_is_there_once() -> None:
     llvm = columns(target="x86-64-v4").ir("llvm")
     assert len(re.findall(r'call double @"sg\.pow\.f64\.outlined"', llvm)) == 2
     assert llvm.count('define internal double @"sg.pow') == 1
+
+
+@pytest.mark.parametrize(("calls", "size", "is_outlined"), [(9, 64, True), (8, 64, False)])
+def test_a_function_that_a_short_loop_calls_often_is_there_once(
+    calls: int, size: int, is_outlined: bool
+) -> None:
+    llvm = _chain_of_tanh(calls, size).ir("llvm")
+    defined = re.findall(r'define internal <(\d+) x float> @"sg\.tanh\.v\d+f32(\.outlined)?"', llvm)
+    # With its vectors beside each other, where that is no more code.
+    assert defined == [("64", ".outlined") if is_outlined else ("16", "")]
+
+
+def test_a_function_that_a_long_loop_calls_often_is_inlined() -> None:
+    assert "outlined" not in _chain_of_tanh(9, 256).ir("llvm")
+
+
+def test_outlined_functions_have_the_bits_of_inlined_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    outlined = _chain_of_tanh(9, 64, target="native")(X[:64, 0])
+    monkeypatch.setattr(kernel_costs, "MAX_CALLS_OF_SHORT", 10**9)
+    inlined = _chain_of_tanh(9, 64, target="native")(X[:64, 0])
+    assert np.array_equal(outlined, inlined)
+
+
+def _chain_of_tanh(calls: int, size: int, target: str = "x86-64-v4") -> Step:
+    x = h = sg.placeholder((size,))
+    for _ in range(calls):
+        h = sg.tanh(h * 0.9 + x)
+    with override(cache=False):
+        return sg.compile([x], h, target=target)
