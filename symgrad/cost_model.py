@@ -137,8 +137,8 @@ BYTES_BETWEEN_ROWS = 1000
 BYTES_OF_BLOCKED_ROW = 4096
 
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
-# and those that are read again at a time are less than the next one does.
-BYTES_SWEPT = 256 << 10
+# and those that are read again at a time are less than the next one does: up to so many statements.
+BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
 # Bytes of a row from which on another is asked for while this is swept several times, since nothing
 # is read ahead meanwhile; fewer where they are of one array, and so far ahead.
 LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10

@@ -24,6 +24,7 @@ from itertools import pairwise
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Kernel, Mode
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
@@ -36,9 +37,11 @@ from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_rows import fuse_rows, rows_loop
 from symgrad.codegen.schedule.fuse_siblings import can_be_siblings, fuse_siblings
-from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN
+from symgrad.cost_model import BYTES_SWEPT, INSTRS_BETWEEN, STATEMENTS_SWEPT
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
+_GROWING = "growing"  # no kernel of a program is called so
 _Extent = tuple[Argument, int, int]  # what an argument is: a buffer, where in it, and how much
 
 
@@ -49,16 +52,29 @@ def fuse_sweeps(program: Program) -> Program:
 
 
 class _Pool:
-    """The kernels that are made of two of a program."""
+    """The kernels that are made of two of a program.
+
+    A kernel that grows has no name until it is kept: its canonical text is as long as all of it.
+    """
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
         self.names = KernelNames(kernels)
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
-        """Fuse the launch at `position` with a later one, in place; return whether there is one."""
+        """Fuse the launch at `position` with a later one, in place; return whether there is one.
+
+        Where there is none the launch is kept as it is.
+        """
         first = instrs[position]
         if not isinstance(first, Launch):
             return False
+        if self._fused_at(position, first, instrs):
+            return True
+        if first.kernel.name == _GROWING:
+            instrs[position] = replace(first, kernel=self.names.shared(first.kernel))
+        return False
+
+    def _fused_at(self, position: int, first: Launch, instrs: list[Instr]) -> bool:
         swept = {a for a in first.arguments if _bytes(a) >= BYTES_SWEPT}
         if not swept:
             return False
@@ -86,6 +102,9 @@ class _Pool:
 
         The second reads what the first writes if it `needs` that, else both only read the same.
         """
+        length = sum(1 for k in (first.kernel, second.kernel) for _ in statements(k.body))
+        if first.statuses or second.statuses or length > STATEMENTS_SWEPT:
+            return None
         places = {_place(first, i): f"a{i}" for i in range(len(first.arguments))}
         for i in range(len(second.arguments)):
             places.setdefault(_place(second, i), f"c{i}")
@@ -96,14 +115,12 @@ class _Pool:
             for launch, ending in ((first, "row"), (second, "sum"))
             for params in [launch.kernel.params]
         ]
-        if first.statuses or second.statuses:
-            return None
         kernel = fuse_rows(*kernels) if needs else _siblings(*kernels)
         if kernel is None:
             return None
         return Launch(
             f"{first.label} with {second.label}",
-            self.names.shared(kernel),
+            replace(kernel, name=_GROWING),
             tuple(argument for argument, _, _ in places),
             tuple(start for _, start, _ in places),
             (),

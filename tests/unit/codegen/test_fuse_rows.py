@@ -12,6 +12,8 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.loops.language import For, Kernel
 from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.program.language import Launch, WhileInstr, root
@@ -19,7 +21,7 @@ from symgrad.codegen.program.registers import written_by
 from symgrad.codegen.schedule.fuse_rows import fuse_rows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
-from symgrad.compiler import CompileOptions
+from symgrad.compiler import CompileOptions, lower_graph
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.buffers import Buffer
@@ -331,3 +333,25 @@ def test_a_loop_that_may_be_interrupted_comes_before_a_new_value():
     loops = [n for n, i in enumerate(step.program.instrs) if isinstance(i, WhileInstr)]
     assert loops
     assert min(places) > max(loops)
+
+
+def test_a_kernel_does_not_grow_without_end() -> None:
+    # What fusing them takes would grow with the square of what there is.
+    x = h = sg.placeholder((256, 256))
+    for _ in range(40):
+        h = h + sg.nn.softmax(h)
+    options = CompileOptions(target_named("x86-64-v3"), 3, fast_math=False, cache=False)
+    program = lower_graph(Graph([h], [x]), options).program
+    lengths = [sum(1 for _ in statements(kernel.body)) for kernel in program.kernels]
+    assert len(lengths) > 1
+    assert 256 < max(lengths) <= 640  # some more once folds and their rows are taken apart
+
+
+def test_a_kernel_that_has_grown_has_canonical_names() -> None:
+    x = sg.placeholder((256, 256))
+    h = sg.nn.softmax(x)
+    options = CompileOptions(target_named("x86-64-v3"), 3, fast_math=False, cache=False)
+    program = lower_graph(Graph([sg.nn.softmax(h)], [x]), options).program
+    (kernel,) = program.kernels
+    assert kernel.name.startswith("k")
+    assert ".row" not in print_kernel(kernel)
