@@ -46,7 +46,7 @@ def test_batches_of_other_sizes_have_the_same_code():
 
 def test_calls_pass_sizes_numbers_and_the_tiles_of_a_product():
     first, *_ = calls(layer(24, target="x86-64-v3"))
-    assert re.search(r'i64 24, ptr @"contract.tile"', first)
+    assert {"i64 24", 'ptr @"contract.tile"'} <= set(first.strip(")").split(", "))
     assert any(re.search(r"float 0x3fd3333", call) for call in calls(layer(24)))
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import symgrad as sg
 from symgrad.codegen.native import jit
+from symgrad.codegen.program import fuse_sweeps
 from symgrad.codegen.program.language import Launch
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions, lower_graph
@@ -24,7 +26,8 @@ def step_of(norms: int, threads: int) -> Step:
     return sg.compile([x], y, threads=threads)
 
 
-def test_a_loop_over_rows_of_more_than_a_hundred_loops_compiles():
+def test_a_loop_over_rows_of_more_than_a_hundred_loops_compiles(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fuse_sweeps, "STATEMENTS_SWEPT", 1 << 20)
     one, two = step_of(28, 1), step_of(28, 2)
     assert two.ir("loops").count("kernel @") == 1
     assert two.ir("loops").count(" in 0..") > 100
