@@ -1,10 +1,8 @@
 """The cost model: every price and threshold by which passes and schedules decide.
 
-Roofline prices of flops and bytes, latencies in cycles, and what computing something again may
-cost. It is a table and formulas over numbers; what has to be counted is counted where its language
-is known: nodes in `passes/costs.py`, statements in `codegen/kernel_costs.py`. None of it differs
-between machines, so that what is decided by it is the same on all of them: caches and registers
-are in `codegen/target.py`. Only proportions matter, and they are those of one core of some years.
+Roofline prices, latencies in cycles, and what computing again may cost; what has to be counted is
+counted in `passes/costs.py` (nodes) and `codegen/kernel_costs.py` (statements). None of it differs
+between machines: caches and registers are in `codegen/target.py`. Only proportions matter.
 """
 
 from __future__ import annotations
@@ -92,6 +90,10 @@ MANY_LOADS, SHARED_LOADS, LEAST_SHARED_CYCLES = 8, 2 / 3, 10_000
 OPERATIONS_OF_A_MATCH = 4  # to compare a vector of indices with a number, and to choose by that
 LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row is written twice
 ROWS_A_STAGE = 8  # at most: by then what one row waits for is a small part of what all take
+SHARE_HELD = 0.75  # of the registers, by a loop of stages that each do another row
+LEAST_PIPELINED = 8  # times the rows that the first one waits for
+SHARE_OF_ROWS_APART = 0.75  # of the nearest cache, by what stages two rows apart reach meanwhile
+MOST_ROWS_ON_THEIR_WAY = 2  # times that cache, by what stages one row apart reach
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with
@@ -143,10 +145,8 @@ BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
 # is read ahead meanwhile; fewer where they are of one array, and so far ahead.
 LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
 BYTES_OF_ROWS_AGAIN = 512 << 10
-# Products and what is done with their rows are fused by blocks of rows: of so many bytes, where a
-# block then has enough rows for what it reads of other memory. Sums over rows are so many at least,
-# that threads can share them, who take so many parts each at the most. Launches that are fused may
-# be further apart than others, since each of the blocks of a causal attention is three or eight.
+# Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
+# rows are so many at least, that threads can share them, who take so many parts each at the most.
 BYTES_OF_PRODUCTS = 1 << 20  # that one makes: fewer are in a cache as well
 MUCH_MADE = 2  # results for each element that a product reads, again for each row and column
 LONG_ROW = 4  # times as many results in a row as terms in each, where there is one matrix

@@ -28,6 +28,7 @@ from symgrad.codegen.schedule import (
     fuse_rows,
     interleave,
     long_loops,
+    pipeline_rows,
     register_tiles,
     row_folds,
     row_stages,
@@ -251,6 +252,7 @@ def rows_split() -> Iterator[None]:
         mock.patch.multiple(split_matches, LEAST_SPLIT_CYCLES=0.0),
         mock.patch.multiple(distribute_scalars, LEAST_SPLIT_CYCLES=0.0, LEAST_DISTRIBUTED_FLOPS=1),
         mock.patch.multiple(distribute_rows, LEAST_SPLIT_CYCLES=0.0),
+        mock.patch.multiple(pipeline_rows, LEAST_PIPELINED=0),
     ):
         yield
 

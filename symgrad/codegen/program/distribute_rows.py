@@ -5,7 +5,8 @@
     launch @k1(input0, temporary0, output0)    // for i in 0..1024 ordered { for i.row in 0..8 ... }
 
 Memory for one row, which a contraction has left, becomes that for as many rows as are taken at a
-time. How a kernel becomes one of stages is `schedule/distribute_rows.py`.
+time. How a kernel becomes one of stages is `schedule/distribute_rows.py`, and how one of a pipeline
+`schedule/pipeline_rows.py`.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import replace
 
 
-def distribute_rows(program: Program, target: Target) -> Program:
-    """Return `program` with loops over short rows distributed, some rows at a time."""
+def distribute_rows(program: Program, target: Target, *, pipelines: bool = False) -> Program:
+    """Return `program` with loops over short rows distributed, or with rows pipelined."""
     names = KernelNames(program.kernels)
     named = Counter(buffers_of(program.all_instrs))
 
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        kernel = schedule.distribute_rows(instr.kernel, target)
+        kernel = schedule.distribute_rows(instr.kernel, target, pipelines=pipelines)
         arguments = _resized(instr, kernel, named)
         if kernel == instr.kernel or arguments is None:
             return instr

@@ -158,6 +158,15 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         },
     ),
     ProgramPass(
+        "pipeline-rows",
+        lambda program, given: distribute_rows(program, given.target, pipelines=True),
+        after={
+            "contract-temporaries": "rows are contracted that one loop walks through",
+            "distribute-scalars": "what is late in a row leaves the loop over rows",
+            "split-matches": "and a match in a row is taken apart",
+        },
+    ),
+    ProgramPass(
         "distribute-rows",
         lambda program, given: distribute_rows(program, given.target),
         after={
@@ -165,6 +174,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "distribute-scalars": "what is late in a row leaves the loop over rows",
             "split-matches": "and a match in a row is taken apart",
             "ask-for-rows": "which sweep over a row asks is chosen of all of them",
+            "pipeline-rows": "rows are beside each other where they cannot be in a pipeline",
         },
     ),
     ProgramPass(

@@ -29,6 +29,7 @@ from symgrad.codegen.loops.language import (
     For,
     Generated,
     Index,
+    IndexAtom,
     Kernel,
     Let,
     Load,
@@ -157,6 +158,12 @@ def _moved_statement(statement: Stmt, name: str, change: Callable[[Index], Index
             return replace(statement, body=change_indices(statement.body, name, change))
         case Let() | Store() | Check() | Product() | SortRows():
             return statement
+
+
+def of_row(index: Index, row: IndexAtom | None, size: int, count: int) -> Index:
+    """Return a place in scratch memory of `count` times as many rows; None is the first one."""
+    terms = [(atom, c * count if c >= size else c) for atom, c in index.terms]
+    return index_of(*terms, *([] if row is None else [(row, size)]), const=index.const)
 
 
 def _in_order(statement: Stmt, loops: Sequence[For], name: str) -> Stmt:

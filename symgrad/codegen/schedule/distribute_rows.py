@@ -32,7 +32,7 @@ is that of so many rows. No result changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from symgrad.codegen.kernel_costs import statement_cycles
@@ -74,7 +74,8 @@ from symgrad.codegen.loops.rewrite import (
     statements,
     substitute_variable,
 )
-from symgrad.codegen.schedule.contract_rows import change_indices, own_row
+from symgrad.codegen.schedule.contract_rows import change_indices, of_row, own_row
+from symgrad.codegen.schedule.pipeline_rows import pipeline_rows
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     LEAST_DISTRIBUTED_FLOPS,
@@ -85,15 +86,18 @@ from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.records import replace
 
 
-def distribute_rows(kernel: Kernel, target: Target) -> Kernel:
-    """Return `kernel` with loops over short rows distributed by stages, some rows at a time."""
+def distribute_rows(kernel: Kernel, target: Target, *, pipelines: bool = False) -> Kernel:
+    """Return `kernel` with loops over short rows distributed by stages, some rows at a time.
+
+    Or with loops over rows pipelined, where it `pipelines`.
+    """
     if kernel.can_fail or not is_free_of(kernel.body, Generated):
         return kernel
     every = statements(kernel.body)
     searches = (isinstance(s, Let) and isinstance(s.value, BinarySearch) for s in every)
     if any(searches):
         return kernel
-    return _RowDistribution(kernel, target).distributed()
+    return _RowDistribution(kernel, target, pipelines).distributed()
 
 
 def rows_in_stages(loop: For) -> int:
@@ -109,41 +113,61 @@ def rows_in_stages(loop: For) -> int:
 class _RowDistribution:
     """Finds the loops over rows of a kernel, and counts how many rows its scratch memory is of."""
 
-    def __init__(self, kernel: Kernel, target: Target) -> None:
+    def __init__(self, kernel: Kernel, target: Target, pipelines: bool) -> None:
         self._kernel = kernel
         self._target = target
+        self._pipelines = pipelines
         self._params = {param.name: param for param in kernel.params}
 
     def distributed(self) -> Kernel:
         """Return the kernel with its first loop over rows distributed, and then the next ones."""
-        body = tuple(self._statement(s, ()) for s in self._kernel.body)
+        body = self._statements(self._kernel.body, ())
         return replace(self._kernel, params=tuple(self._params.values()), body=body)
 
-    def _statement(self, statement: Stmt, around: tuple[For, ...]) -> Stmt:
+    def _statements(self, body: Sequence[Stmt], around: tuple[For, ...]) -> tuple[Stmt, ...]:
+        return tuple(new for s in body for new in self._statement(s, around))
+
+    def _statement(self, statement: Stmt, around: tuple[For, ...]) -> tuple[Stmt, ...]:
         if not isinstance(statement, For) or statement.vector > 1:
-            return statement
-        inner = (*around, statement)
+            return (statement,)
         if any(isinstance(s, For) and s.vector == 1 for s in statement.body):
-            return replace(statement, body=tuple(self._statement(s, inner) for s in statement.body))
+            inner = (*around, statement)
+            return (replace(statement, body=self._statements(statement.body, inner)),)
         return self._in_stages(statement, around)
 
-    def _in_stages(self, loop: For, around: tuple[For, ...]) -> For:
+    def _in_stages(self, loop: For, around: tuple[For, ...]) -> tuple[Stmt, ...]:
         if sum(isinstance(s, Loop) for s in loop.body) < 2 or loop.parallel:
-            return loop
+            return (loop,)
         if statement_cycles(loop) * _runs(around) < LEAST_SPLIT_CYCLES:
-            return loop
+            return (loop,)
         if self._waits_for_memory(loop):
-            return loop
-        count = self._rows_at_a_time(loop)
+            return (loop,)
         scratch = self._private(loop, around) if loop.ordered else {}
-        if count < 2 or scratch is None:
-            return loop
+        nbytes = self._row_bytes(loop)
+        if scratch is None or nbytes is None:
+            return (loop,)
         stages = Stages(loop.body).found()
         if len(stages) < 2:
+            return (loop,)
+        if not self._pipelines:
+            return (self._some_at_a_time(loop, stages, scratch, nbytes),)
+        found = pipeline_rows(loop, stages, self._params, scratch, self._target, nbytes)
+        if found is None:
+            return (loop,)
+        self._enlarge(scratch, found.rows)
+        return (*found.before, found.loop)
+
+    def _some_at_a_time(
+        self,
+        loop: For,
+        stages: Sequence[tuple[Stmt, ...]],
+        scratch: Mapping[str, int],
+        nbytes: int,
+    ) -> For:
+        count = self._rows_at_a_time(loop, nbytes)
+        if count < 2:
             return loop
-        for name in scratch:
-            param = self._params[name]
-            self._params[name] = replace(param, count=param.count * count)
+        self._enlarge(scratch, count)
         row = f"{loop.var}.row"
         at = index_of((loop.var, count), (row, 1))
         body: list[Stmt] = []
@@ -151,10 +175,15 @@ class _RowDistribution:
             moved = map_indices(stage, lambda i: substitute_variable(i, loop.var, at))
             for name, size in scratch.items():
                 moved = change_indices(
-                    moved, name, partial(_of_row, row=row, size=size, count=count)
+                    moved, name, partial(of_row, row=row, size=size, count=count)
                 )
             body.append(For(row, count, moved))
         return replace(loop, extent=loop.extent // count, body=tuple(body))
+
+    def _enlarge(self, scratch: Iterable[str], rows: int) -> None:
+        for name in scratch:
+            param = self._params[name]
+            self._params[name] = replace(param, count=param.count * rows)
 
     def _waits_for_memory(self, loop: For) -> bool:
         """Return whether rows come from memory: then that is waited for, and not for folds.
@@ -167,11 +196,16 @@ class _RowDistribution:
         has_function = any(map(_is_function, values))
         return nbytes > (1 + has_function) * self._target.memory.shared_bytes
 
-    def _rows_at_a_time(self, loop: For) -> int:
+    def _rows_at_a_time(self, loop: For, nbytes: int) -> int:
         """Return how many rows the nearest cache holds, a power of 2 that divides their number."""
+        most = min(ROWS_A_STAGE, self._target.memory.l1_bytes // 2 // max(nbytes, 1))
+        return math.gcd(loop.extent, 1 << most.bit_length() - 1) if most else 1
+
+    def _row_bytes(self, loop: For) -> int | None:
+        """Return how much memory a row reaches of its own, None if that is not known."""
         nbytes = 0
         if not all(isinstance(atom, str) for _, i in accesses((loop,)) for atom, _ in i.terms):
-            return 1
+            return None
         for name in set().union(*buffers_used((loop,))):
             indices = [i for buffer, i in accesses((loop,)) if buffer == name]
             within = [substitute_variable(i, loop.var, Index()) for i in indices]
@@ -183,8 +217,7 @@ class _RowDistribution:
             spans = [bounds(_only(i, inner), inner) for i in within]
             elements = 1 + max(high for _, high in spans) - min(low for low, _ in spans)
             nbytes += elements * self._params[name].dtype.itemsize
-        most = min(ROWS_A_STAGE, self._target.memory.l1_bytes // 2 // max(nbytes, 1))
-        return math.gcd(loop.extent, 1 << most.bit_length() - 1) if most else 1
+        return nbytes
 
     def _private(self, loop: For, around: tuple[For, ...]) -> dict[str, int] | None:
         """Privatisation: return the scratch memory each iteration could have its own of, by size.
@@ -232,12 +265,6 @@ def _only(index: Index, names: Mapping[str, int]) -> Index:
     """Return the part of an index that depends on loops and data within a row."""
     terms = (t for t in index.terms if not isinstance(t[0], str) or t[0] in names)
     return index_of(*terms, const=index.const)
-
-
-def _of_row(index: Index, row: str, size: int, count: int) -> Index:
-    """Return a place in scratch memory of `count` times as many rows."""
-    terms = ((atom, c * count if c >= size else c) for atom, c in index.terms)
-    return index_of(*terms, (row, size), const=index.const)
 
 
 class Stages:

@@ -67,6 +67,7 @@ from symgrad.codegen.loops.rewrite import (
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.schedule.long_loops import with_names
+from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
 from symgrad.codegen.target import Target
 from symgrad.cost_model import LEAST_DISTRIBUTED_FLOPS, LEAST_SPLIT_CYCLES
 from symgrad.graph.scalars import SCALAR_OPS
@@ -95,7 +96,8 @@ def late_flops(first: Stmt, second: Stmt) -> int:
     """Return the operations that are costly in a loop behind one over rows, 0 if it is none."""
     if not isinstance(first, For) or not isinstance(second, For):
         return 0
-    if first.extent * (rows_in_stages(first) or 1) != second.extent:
+    rows, _, _ = rows_in_pipeline(first)
+    if (rows or first.extent * (rows_in_stages(first) or 1)) != second.extent:
         return 0
     is_behind = any(isinstance(s, Loop) for s in first.body) and first.vector == 1 < second.vector
     costly = [s for s in second.body if isinstance(s, Let) and _is_costly(s)]

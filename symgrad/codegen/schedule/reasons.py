@@ -32,6 +32,7 @@ from symgrad.codegen.loops.next_rows import next_rows, rows_ahead, sweeps
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
 from symgrad.codegen.schedule.interleave import body_flops, live_values
+from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
 from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
@@ -42,7 +43,7 @@ from symgrad.cost_model import SHARING_CYCLES
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
     """Return why the loops, folds and products of a kernel are computed as they are, each once."""
     sizes = {param.name: param.dtype.itemsize for param in kernel.params}
-    found = [*_apart_reasons(kernel.body)]
+    found = [*_apart_reasons(kernel.body, target)]
     for statement in kernel.body:
         if isinstance(statement, For):
             found += _page_reasons(statement, target, sizes)
@@ -60,9 +61,8 @@ def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> 
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
                 yield from _row_reasons(loops[-1], sizes)
-                if count := rows_in_stages(loops[-1]):
-                    yield _stage_reason(loops[-1], count)
-                yield from _apart_reasons(inner)
+                yield from _stage_reasons(loops[-1])
+                yield from _apart_reasons(inner, target)
                 yield from _reasons(inner, target, sizes)
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
@@ -113,18 +113,27 @@ def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
             )
 
 
-def _stage_reason(loop: For, count: int) -> str:
-    return (
-        f"{loop.var} takes {count} rows at a time, in {len(loop.body)} stages: each needs what "
-        f"folds of the one before come to, for which {count} rows wait together"
-    )
+def _stage_reasons(loop: For) -> Iterator[str]:
+    if count := rows_in_stages(loop):
+        yield (
+            f"{loop.var} takes {count} rows at a time, in {len(loop.body)} stages: each needs what "
+            f"folds of the one before come to, for which {count} rows wait together"
+        )
+    rows, stages, apart = rows_in_pipeline(loop)
+    if rows:
+        yield (
+            f"{loop.var} does {stages} stages of {rows} rows beside each other, each of a row "
+            f"{apart} before: none waits for what folds of the one before come to"
+        )
 
 
-def _apart_reasons(body: Sequence[Stmt]) -> Iterator[str]:
-    for place, loop in matches_apart(body):
+def _apart_reasons(body: Sequence[Stmt], target: Target) -> Iterator[str]:
+    for place, loop, store in matches_apart(body):
+        beside = target.lanes(store.value.dtype.itemsize)
+        width = loop.vector if isinstance(loop, For) else beside
         yield (
             f"iteration {place} of {loop.var} is apart: it alone matches, and each of "
-            f"{loop.extent // loop.vector} vectors would be compared"
+            f"{loop.extent // width} vectors would be compared"
         )
     for first, second in pairwise(body):
         if flops := late_flops(first, second):

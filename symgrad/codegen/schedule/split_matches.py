@@ -34,7 +34,6 @@ No result changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
@@ -45,11 +44,13 @@ from symgrad.codegen.loops.language import (
     Check,
     Const,
     Expr,
+    Fold,
     For,
     Index,
     IndexValue,
     Kernel,
     Let,
+    Loop,
     Op,
     Plain,
     Ref,
@@ -58,6 +59,7 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.loops.rewrite import (
+    buffers_used,
     drop_unused,
     index_extents,
     index_names,
@@ -99,12 +101,27 @@ def split_matches(kernel: Kernel) -> Kernel:
     return replace(kernel, body=tuple(split.get(id(s), s) for s in kernel.body))
 
 
-def matches_apart(body: Sequence[Stmt]) -> Iterator[tuple[str, For]]:
-    """Yield the places of iterations that were split off, each with the loop of the others."""
+def matches_apart(body: Sequence[Stmt]) -> Iterator[tuple[str, For | Fold, Store]]:
+    """Yield the places of iterations that were split off, with the loop of the others, and stores.
+
+    Where rows are pipelined that loop is a fold, and has more behind it.
+    """
     places = {s.name for s in body if isinstance(s, Check) and s.bound == "clamp"}
-    for loop, behind in pairwise(body):
-        if isinstance(loop, For) and loop.vector > 1 and isinstance(behind, Store):
-            yield from ((name, loop) for name in index_names(behind.index) if name in places)
+    loop: For | Fold | None = None
+    for statement in body:
+        if isinstance(statement, Loop):
+            loop = _in_vectors(statement)
+        elif isinstance(statement, Store) and loop is not None:
+            is_same = statement.buffer in buffers_used((loop,))[1]
+            names = index_names(statement.index) if is_same else ()
+            yield from ((name, loop, statement) for name in names if name in places)
+
+
+def _in_vectors(loop: Loop) -> For | Fold | None:
+    """Return a loop if it is one of vectors that store or become partial results."""
+    if isinstance(loop, For) and loop.vector > 1:
+        return loop
+    return loop if isinstance(loop, Fold) and loop.lanes > 1 else None
 
 
 def _is_long(loop: For) -> bool:

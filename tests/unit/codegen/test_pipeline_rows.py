@@ -1,0 +1,135 @@
+"""Software pipelining of rows: stages of several rows beside each other, with the same bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.loops.language import For, Kernel, Store
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.distribute_rows import distribute_rows
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
+from symgrad.codegen.target import Target, target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.graph import Graph
+from symgrad.passes.table import Options
+from symgrad.runtime.executable import Executable
+from tests.support.floors import run_native
+from tests.unit.codegen.test_distribute_rows import ROWS, TARGET, _run
+
+
+def _pipelined(text: str, target: Target = TARGET) -> Kernel:
+    return distribute_rows(parse_kernel(text), target, pipelines=True)
+
+
+def test_each_stage_does_another_row_in_one_loop():
+    kernel = _pipelined(ROWS)
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert "for i in 0..516 ordered {" in text
+    assert text.count("fold ") == 1
+    assert "scratch e: f32[384]" in text  # a row is read two iterations after it was made
+    assert text.count("known i.stage") == 3
+    loop = kernel.body[-1]
+    assert [type(s) for s in kernel.body] == [Store, For, Store, For]  # zeros come before it
+    assert isinstance(loop, For)
+    assert rows_in_pipeline(loop) == (512, 3, 2)
+    plain = parse_kernel(ROWS).body[0]
+    assert isinstance(plain, For)
+    assert rows_in_pipeline(plain) == (0, 0, 0)
+    wanted = _run(parse_kernel(ROWS))
+    for name, found in _run(kernel).items():
+        if name != "e":
+            np.testing.assert_array_equal(found, wanted[name])
+
+
+def test_any_number_of_rows_that_is_large_enough():
+    assert "for i in 0..515 ordered {" in print_kernel(_pipelined(ROWS.replace("0..512", "0..511")))
+    few = parse_kernel(ROWS.replace("0..512", "0..31"))
+    assert distribute_rows(few, TARGET, pipelines=True) == few
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("out z: f32[512]", "inout z: f32[512]"),
+        ("z[i] = u", "most[i] = u"),  # two stages write to it
+        ("for p in 0..128", "for p in 0..64"),  # another length
+        (
+            "fold u: f32 = 0.0 for l in 0..128 lanes(32)",
+            "fold u: f32 = 0.0 for l in 0..128 lanes(16)",
+        ),
+    ],
+)
+def test_what_cannot_be_one_loop(what, by):
+    text = ROWS.replace(what, by)
+    assert text != ROWS
+    assert distribute_rows(parse_kernel(text), TARGET, pipelines=True) == parse_kernel(text)
+
+
+def test_rows_are_two_apart_where_the_nearest_cache_holds_them():
+    apart = {}
+    for l1_bytes in (1 << 10, 3 << 10, 48 << 10):
+        target = replace(TARGET, memory=replace(TARGET.memory, l1_bytes=l1_bytes))
+        loop = _pipelined(ROWS, target).body[-1]
+        assert isinstance(loop, For)
+        apart[l1_bytes] = rows_in_pipeline(loop)[2]
+    assert list(apart.values()) == [0, 1, 2]
+
+
+def test_sums_that_do_not_fit_in_registers_are_in_no_pipeline():
+    few = replace(TARGET, vector_registers=4)
+    assert distribute_rows(parse_kernel(ROWS), few, pipelines=True) == parse_kernel(ROWS)
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+@pytest.mark.parametrize("function", ["softmax", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize("rows", [2048, 2047])
+def test_a_function_of_rows_has_the_same_bits(function, threads, rows):
+    x, g = sg.placeholder((rows, 64), name="x"), sg.placeholder((rows, 64), name="g")
+    if function == "layer_norm":
+        y = sg.nn.layer_norm(x, sg.constant(np.full(64, 2.0, np.float32)), sg.zeros(64))
+    else:
+        y = getattr(sg.nn, function)(x)
+    graph = Graph([y, *sg.gradients(y, [x], grad_ys=g)], [x, g])
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=(rows, 64)).astype(np.float32) for _ in "xg"]
+    options = CompileOptions(target_named("native"), 1, False, False, threads)
+    skipped = Options(skip=["distribute-rows", "pipeline-rows"])
+    wanted = run_native(Executable(graph, options, passes=skipped), arrays).outputs
+    for found, other in zip(
+        run_native(Executable(graph, options), arrays).outputs, wanted, strict=True
+    ):
+        np.testing.assert_array_equal(found, other)
+
+
+def test_a_kernel_says_how_its_rows_are_pipelined():
+    x, g = sg.placeholder((2048, 128)), sg.placeholder((2048, 128))
+    y = sg.nn.softmax(x)
+    step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
+    reasons = [reason for kernel in step.kernels for reason in kernel.reasons]
+    assert any("does 4 stages of 2048 rows beside each other" in reason for reason in reasons)
+
+
+def test_a_pipeline_says_which_iteration_is_apart():
+    x, labels = sg.placeholder((256, 1024)), sg.placeholder((256,), "int64")
+    y = sg.nn.cross_entropy(x, labels)
+    step = sg.compile([x, labels], [y, *sg.gradients(y, [x])], target="x86-64-v4")
+    (reasons,) = (
+        k.reasons for k in step.kernels if any("beside each other" in r for r in k.reasons)
+    )
+    assert sum("is apart: it alone matches" in reason for reason in reasons) == 1
+
+
+def test_a_stage_before_or_behind_the_rows_takes_the_nearest_one():
+    text = print_kernel(_pipelined(ROWS))
+    assert "i.stage0.min: i64 = min(i.stage0.place, 511)" in text
+    assert "i.stage2.max: i64 = max(i.stage2.place, 0)" in text
+    assert "i.stage0.max" not in text
+    assert "i.stage2.min" not in text
