@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 import symgrad as sg
 from symgrad.codegen.native import jit
@@ -26,7 +25,7 @@ def step_of(norms: int, threads: int) -> Step:
     return sg.compile([x], y, threads=threads)
 
 
-def test_a_loop_over_rows_of_more_than_a_hundred_loops_compiles(monkeypatch: pytest.MonkeyPatch):
+def test_a_loop_over_rows_of_more_than_a_hundred_loops_compiles(monkeypatch):
     monkeypatch.setattr(fuse_sweeps, "STATEMENTS_SWEPT", 1 << 20)
     one, two = step_of(28, 1), step_of(28, 2)
     assert two.ir("loops").count("kernel @") == 1
