@@ -22,6 +22,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
+from symgrad.passes.calls.legalise import legalise
 from symgrad.passes.loops import hoist_scanned, prepack, sink_sums
 from symgrad.passes.loops import licm as licm
 from symgrad.passes.loops import rematerialise as rematerialise
@@ -69,7 +70,7 @@ def complaint(seed: int, fired: Counter[str]) -> str:
     graph, inputs = random_program(seed)
     options = Options(on_rewrite=lambda r: fired.update([r.rule]), verify=True)
     with at_random(seed):
-        changed = optimize(prune_loops(merge_loops(graph)), options=options)
+        changed = optimize(legalise(prune_loops(merge_loops(graph))), options=options)
     wanted, found = evaluate(graph, inputs)[0], evaluate(changed, inputs)[0]
     apart = _apart(wanted, found)
     return f"seed {seed}: {apart} apart\n{graph}" if apart else ""

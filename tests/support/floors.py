@@ -89,6 +89,7 @@ class Variant:
     products: bool = False
     split: bool = False
     pairs: bool = False
+    calls: bool = False
 
 
 # ------------------------------------------------------------------------------------ results

@@ -193,7 +193,7 @@ def variants(seed: int) -> list[Variant]:
     with unrolled products, sums in memory, short rows, terms of padding left out, windows packed
     or read in place, results placed, sweeps over the same rows fused, elementwise kernels joined
     over short axes, products with what is done with their rows, or with the weights of its loops
-    packed, the iterations of short rows split, or rows computed in pairs.
+    packed, the iterations of short rows split, rows computed in pairs, or math functions called.
     Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
     their own for the target whose turn it is.
     """
@@ -224,6 +224,7 @@ def variants(seed: int) -> list[Variant]:
             elements=(threads + apart + number) % 2 == 0,
             split=(threads + level + number) % 2 == 0,
             pairs=(apart + level + number) % 3 != 0,
+            calls=(threads + apart + level + number) % 3 == 0,
         )
         for number, target in enumerate(TARGETS)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 from symgrad import cost_model
+from symgrad.codegen import kernel_costs
 from symgrad.codegen.contract import (
     block_planning,
     border,
@@ -113,6 +114,13 @@ def rows_paired() -> Iterator[None]:
         "_overlap": lambda *_: True,
     }
     with mock.patch.multiple(share_loads, **numbers):
+        yield
+
+
+@contextmanager
+def functions_called() -> Iterator[None]:
+    """Call one copy of each math function wherever a kernel computes one, and store early."""
+    with mock.patch.multiple(kernel_costs, MAX_CALLS_OF_SHORT=0, SHORT_RUNS=1 << 40):
         yield
 
 
@@ -277,4 +285,5 @@ SCHEDULES = {
     "elements": elements_joined,
     "split": rows_split,
     "pairs": rows_paired,
+    "calls": functions_called,
 }

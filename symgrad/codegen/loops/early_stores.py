@@ -12,11 +12,11 @@ for buffers that are stored to in one place and never read, so no other order ch
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from symgrad.codegen.loops.language import For, Let, Ref, Stmt, Store
-from symgrad.codegen.loops.rewrite import buffers_used, statements
+from symgrad.codegen.loops.language import Check, For, Let, Ref, Stmt, Store
+from symgrad.codegen.loops.rewrite import buffers_used, index_names, statements
+from symgrad.records import replace
 
 
 def store_early(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -28,28 +28,22 @@ def store_early(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _moved(body: Sequence[Stmt], movable: set[str]) -> tuple[Stmt, ...]:
-    bound = {statement.name for statement in body if isinstance(statement, Let)}
-    behind: dict[str, list[Store]] = defaultdict(list)
-    left: list[Stmt] = []
-    for statement in body:
-        name = _stored_name(statement, movable)
-        if isinstance(statement, Store) and name in bound:
-            behind[name].append(statement)
-        else:
-            left.append(statement)
-    found: list[Stmt] = []
-    for statement in left:
+    bound = {s.name: at for at, s in enumerate(body) if isinstance(s, Let | Check)}
+    behind: dict[int, list[Stmt]] = defaultdict(list)
+    for at, statement in enumerate(body):
+        moved = statement
+        place = at
         if isinstance(statement, For):
-            found.append(replace(statement, body=_moved(statement.body, movable)))
-            continue
-        found.append(statement)
-        if isinstance(statement, Let):
-            found += behind[statement.name]
-    return tuple(found)
+            moved = replace(statement, body=_moved(statement.body, movable))
+        elif isinstance(statement, Store) and statement.buffer in movable:
+            place = _earliest(statement, bound, at)
+        behind[place].append(moved)
+    return tuple(s for at in sorted(behind) for s in behind[at])
 
 
-def _stored_name(statement: Stmt, movable: set[str]) -> str:
-    """Return which value a statement stores to a `movable` buffer, an empty name if none."""
-    if not isinstance(statement, Store) or statement.buffer not in movable:
-        return ""
-    return statement.value.name if isinstance(statement.value, Ref) else ""
+def _earliest(store: Store, bound: Mapping[str, int], at: int) -> int:
+    """Return which statement binds what a store needs, the last one; where it is `at` if none."""
+    if not isinstance(store.value, Ref) or store.value.name not in bound:
+        return at
+    names = {store.value.name, *index_names(store.index)}
+    return max(bound[name] for name in names if name in bound)
