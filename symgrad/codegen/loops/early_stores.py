@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from symgrad.codegen.loops.language import Check, For, Let, Ref, Stmt, Store
+from symgrad.codegen.loops.language import Binding, For, Ref, Stmt, Store
 from symgrad.codegen.loops.rewrite import buffers_used, index_names, statements
 from symgrad.records import replace
 
@@ -28,7 +28,7 @@ def store_early(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _moved(body: Sequence[Stmt], movable: set[str]) -> tuple[Stmt, ...]:
-    bound = {s.name: at for at, s in enumerate(body) if isinstance(s, Let | Check)}
+    bound = {s.name: at for at, s in enumerate(body) if isinstance(s, Binding)}
     behind: dict[int, list[Stmt]] = defaultdict(list)
     for at, statement in enumerate(body):
         moved = statement

@@ -52,4 +52,8 @@ def test_a_store_comes_behind_what_binds_its_place() -> None:
     verify_kernel(changed)
     lines = [line.strip() for line in print_kernel(changed).splitlines()]
     at = lines.index("w[64*i + r] = t2")
-    assert lines[at - 1 : at + 2] == ["clamp r = t3 in 64", "w[64*i + r] = t2", "t4: f32 = tanh(t2)"]
+    assert lines[at - 1 : at + 2] == [
+        "clamp r = t3 in 64",
+        "w[64*i + r] = t2",
+        "t4: f32 = tanh(t2)",
+    ]
