@@ -17,6 +17,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.llvm.asking import emit_asking, lines_of_results
 from symgrad.codegen.llvm.scope import KernelScope, Vector
+from symgrad.codegen.llvm.versions import emit_is_general, versions_of
 from symgrad.codegen.loops.language import Fold, For, Plain, Stmt, has_check
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.cost_model import MOST_COPIES_BEHIND_FOLDS
@@ -35,7 +36,7 @@ def emit_iteration(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
     before, behind = loop.body[:end], loop.body[end:]
     piece = _piece(scope, loop, before, behind)
     if piece is None:
-        emit_body(replace(scope, asked=lines_of_results(scope, loop)), loop.body)
+        _emit_whole(replace(scope, asked=lines_of_results(scope, loop)), loop, emit_body)
         return
     done = emit_body(scope, before)
     used = free_values(replace(loop, body=behind))
@@ -49,6 +50,20 @@ def emit_iteration(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
         inside = replace(done, vector=Vector(loop.var, piece), values=values)
         index = scope.builder.add(scope.indices[loop.var], at, flags=("nuw", "nsw"))
         emit_body(inside.inside(loop.var, index), behind)
+
+
+def _emit_whole(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
+    is_plain = scope.vector.variable != loop.var or scope.written_out is not None
+    versions = None if is_plain else versions_of(loop.body)
+    if versions is None:
+        emit_body(scope, loop.body)
+        return
+    inner = scope.inner()
+    with scope.builder.if_else(emit_is_general(inner, versions)) as (is_general, otherwise):
+        with is_general:
+            emit_body(inner, versions.general)
+        with otherwise:
+            emit_body(inner, versions.plain)
 
 
 def _piece(
