@@ -92,14 +92,6 @@ def all_of(builder: ir.IRBuilder, holds: ir.Value) -> ir.Value:
     return builder.icmp_unsigned("==", builder.bitcast(holds, bits), bits(-1))
 
 
-def any_of(builder: ir.IRBuilder, holds: ir.Value) -> ir.Value:
-    """Return whether a condition holds in a lane."""
-    if not isinstance(holds.type, ir.VectorType):
-        return holds
-    bits = ir.IntType(holds.type.count)
-    return builder.icmp_unsigned("!=", builder.bitcast(holds, bits), bits(0))
-
-
 def first_without(builder: ir.IRBuilder, holds: ir.Value, vector: ir.Value) -> ir.Value:
     """Return the first lane in which a condition does not hold, the last if it holds in all."""
     if not isinstance(holds.type, ir.VectorType):

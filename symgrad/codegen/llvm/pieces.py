@@ -17,7 +17,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.llvm.asking import emit_asking, lines_of_results
 from symgrad.codegen.llvm.scope import KernelScope, Vector
-from symgrad.codegen.llvm.versions import emit_is_general, versions_of
+from symgrad.codegen.llvm.versions import emit_is_plain, versions_of
 from symgrad.codegen.loops.language import Fold, For, Plain, Stmt, has_check
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.cost_model import MOST_COPIES_BEHIND_FOLDS
@@ -53,17 +53,16 @@ def emit_iteration(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
 
 
 def _emit_whole(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
-    is_plain = scope.vector.variable != loop.var or scope.written_out is not None
-    versions = None if is_plain else versions_of(loop.body)
+    is_one = scope.vector.variable != loop.var or scope.written_out is not None
+    versions = None if is_one else versions_of(loop.body)
     if versions is None:
         emit_body(scope, loop.body)
         return
-    inner = scope.inner()
-    with scope.builder.if_else(emit_is_general(inner, versions)) as (is_general, otherwise):
-        with is_general:
-            emit_body(inner, versions.general)
+    with scope.builder.if_else(emit_is_plain(scope, versions)) as (is_plain, otherwise):
+        with is_plain:
+            emit_body(scope, versions.plain)
         with otherwise:
-            emit_body(inner, versions.plain)
+            emit_body(scope, loop.body)
 
 
 def _piece(

@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.elements import as_it_is
 from symgrad.codegen.llvm.expressions import emit_atom, emit_value
 from symgrad.codegen.llvm.lanes import emit_scalar_op
 from symgrad.codegen.llvm.scope import KernelScope
 from symgrad.codegen.loops.language import Const, Let, Load, Op, Ref, Select, Stmt, Store
-from symgrad.codegen.vectors import any_of
+from symgrad.codegen.vectors import all_of
 from symgrad.graph.dtypes import bool_
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 LEAST_CHOICES = 32  # selects that fall away: fewer are no slower than to ask whether they do
 LEAST_SHARE = 5  # and one in so many statements: what is left is code a second time
@@ -32,11 +33,9 @@ LEAST_SHARE = 5  # and one in so many statements: what is left is code a second 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A body behind `loads`, and what is left of it if each of `places` is less than its number."""
+    """What is left of a body if each of the values that are loaded is less than its number."""
 
-    loads: tuple[Let, ...]
-    places: Mapping[str, Const]
-    general: tuple[Stmt, ...]
+    places: tuple[tuple[Let, Const], ...]
     plain: tuple[Stmt, ...]
 
 
@@ -44,7 +43,7 @@ def versions_of(body: Sequence[Stmt]) -> Versions | None:
     """Return a body in two versions, None where one is enough."""
     if not all(isinstance(s, Let | Store) for s in body):
         return None
-    loads = {s.name: s for s in body if isinstance(s, Let) and isinstance(s.value, Load)}
+    loads = _loads(body)
     compared = {}
     for statement in body:
         match statement:
@@ -54,12 +53,21 @@ def versions_of(body: Sequence[Stmt]) -> Versions | None:
     fewer = sum(new is not old for new, old in zip(plain, body, strict=True))
     if fewer - len(compared) < LEAST_CHOICES or fewer * LEAST_SHARE < len(body):
         return None
-    places: dict[str, Const] = {}
+    least: dict[str, Const] = {}
     for place, number in compared.values():
-        places[place] = min(places.get(place, number), number, key=lambda const: const.value)
-    asked = tuple(loads[place] for place in places)
-    general = (tuple(s for s in statements if s not in asked) for statements in (body, plain))
-    return Versions(asked, places, *general)
+        least[place] = min(least.get(place, number), number, key=lambda const: const.value)
+    return Versions(tuple((loads[place], number) for place, number in least.items()), plain)
+
+
+def _loads(body: Sequence[Stmt]) -> dict[str, Let]:
+    """Return the loads of a body, by name, that give the same in its beginning."""
+    stored = {s.buffer for s in body if isinstance(s, Store)}
+    lets = (s for s in body if isinstance(s, Let))
+    return {
+        let.name: let
+        for let in lets
+        if isinstance(let.value, Load) and let.value.buffer not in stored
+    }
 
 
 def _decided(statement: Stmt, compared: Mapping[str, object]) -> Stmt:
@@ -72,16 +80,20 @@ def _decided(statement: Stmt, compared: Mapping[str, object]) -> Stmt:
     return statement
 
 
-def emit_is_general(scope: KernelScope, versions: Versions) -> ir.Value:
-    """Bind what is loaded, and return whether a lane needs the general version."""
+def emit_is_plain(scope: KernelScope, versions: Versions) -> ir.Value:
+    """Return whether no lane needs the general version.
+
+    What is loaded for it stays in no register until that version loads it again.
+    """
+    builder, width = scope.builder, scope.vector.width
+    buffers = {name: as_it_is(builder, at) for name, at in scope.buffers.items()}
+    apart = replace(scope, buffers=buffers)
     holds: ir.Value | None = None
-    for let in versions.loads:
-        scope.values[let.name] = value, width = emit_value(scope, let.value)
-        bounds = [value, emit_atom(scope, versions.places[let.name], width)]
-        found = emit_scalar_op(scope.lanes(width), "ge", bounds, versions.places[let.name].dtype)
-        found = (
-            found if width == scope.vector.width else scope.lanes(scope.vector.width).splat(found)
-        )
-        holds = found if holds is None else scope.builder.or_(holds, found)
+    for let, number in versions.places:
+        place, has = emit_value(apart, let.value)
+        place = place if has == width else scope.lanes(width).splat(place)
+        bounds = [place, emit_atom(scope, number, width)]
+        is_less = emit_scalar_op(scope.lanes(width), "lt", bounds, number.dtype)
+        holds = is_less if holds is None else builder.and_(holds, is_less)
     assert holds is not None, "versions differ in what is loaded"
-    return any_of(scope.builder, holds)
+    return all_of(builder, holds)
