@@ -24,11 +24,9 @@ from symgrad.codegen.llvm.lanes import emit_scalar_op
 from symgrad.codegen.llvm.scope import KernelScope
 from symgrad.codegen.loops.language import Const, Let, Load, Op, Ref, Select, Stmt, Store
 from symgrad.codegen.vectors import all_of
+from symgrad.cost_model import MIN_DECIDED, SHARE_DECIDED
 from symgrad.graph.dtypes import bool_
 from symgrad.records import dataclass, replace
-
-LEAST_CHOICES = 32  # selects that fall away: fewer are no slower than to ask whether they do
-LEAST_SHARE = 5  # and one in so many statements: what is left is code a second time
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,9 @@ def versions_of(body: Sequence[Stmt]) -> Versions | None:
             case Let(name, Op("eq", (Ref(place), Const() as number), _)) if place in loads:
                 compared[name] = place, number
     plain = tuple(_decided(statement, compared) for statement in body)
+    # Comparisons fall away as well, but selects are what takes the time.
     fewer = sum(new is not old for new, old in zip(plain, body, strict=True))
-    if fewer - len(compared) < LEAST_CHOICES or fewer * LEAST_SHARE < len(body):
+    if fewer - len(compared) < MIN_DECIDED or fewer * SHARE_DECIDED < len(body):
         return None
     least: dict[str, Const] = {}
     for place, number in compared.values():
