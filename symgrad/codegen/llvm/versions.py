@@ -22,7 +22,18 @@ from symgrad.codegen.contract.elements import as_it_is
 from symgrad.codegen.llvm.expressions import emit_atom, emit_value
 from symgrad.codegen.llvm.lanes import emit_scalar_op
 from symgrad.codegen.llvm.scope import KernelScope
-from symgrad.codegen.loops.language import Const, Let, Load, Op, Ref, Select, Stmt, Store
+from symgrad.codegen.loops.language import (
+    Check,
+    Const,
+    Let,
+    Load,
+    Op,
+    Plain,
+    Ref,
+    Select,
+    Stmt,
+    Store,
+)
 from symgrad.codegen.vectors import all_of
 from symgrad.cost_model import MIN_DECIDED, SHARE_DECIDED
 from symgrad.graph.dtypes import bool_
@@ -39,7 +50,7 @@ class Versions:
 
 def versions_of(body: Sequence[Stmt]) -> Versions | None:
     """Return a body in two versions, None where one is enough."""
-    if not all(isinstance(s, Let | Store) for s in body):
+    if any(isinstance(s, Check) or not isinstance(s, Plain) for s in body):
         return None
     loads = _loads(body)
     compared = {}
