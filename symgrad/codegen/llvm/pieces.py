@@ -12,12 +12,13 @@ takes LLVM long, and it spills what the fold has come to anyway. The results are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.llvm.asking import emit_asking, lines_of_results
 from symgrad.codegen.llvm.scope import KernelScope, Vector
-from symgrad.codegen.llvm.versions import emit_is_plain, versions_of
+from symgrad.codegen.llvm.versions import emit_versions, versions_of
 from symgrad.codegen.loops.language import Fold, For, Plain, Stmt, has_check
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.cost_model import MOST_COPIES_BEHIND_FOLDS
@@ -58,11 +59,12 @@ def _emit_whole(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
     if versions is None:
         emit_body(scope, loop.body)
         return
-    with scope.builder.if_else(emit_is_plain(scope, versions)) as (is_plain, otherwise):
-        with is_plain:
-            emit_body(scope, versions.plain)
-        with otherwise:
-            emit_body(scope, loop.body)
+    emit_versions(
+        scope,
+        versions,
+        partial(emit_body, scope, versions.plain),
+        partial(emit_body, scope, loop.body),
+    )
 
 
 def _piece(

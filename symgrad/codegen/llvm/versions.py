@@ -15,7 +15,7 @@ it. Values are the same in both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import as_it_is
@@ -90,17 +90,42 @@ def _decided(statement: Stmt, compared: Mapping[str, object]) -> Stmt:
     return statement
 
 
-def emit_is_plain(scope: KernelScope, versions: Versions) -> ir.Value:
-    """Return whether no lane needs the general version.
+def emit_versions(
+    scope: KernelScope,
+    versions: Versions,
+    plain: Callable[[], object],
+    general: Callable[[], object],
+) -> None:
+    """Emit a branch to what emits each version.
 
-    What is loaded for it stays in no register until that version loads it again.
+    It asks of the first place alone at first: where most lanes exchange, it ends there. What is
+    loaded for it stays in no register until the general version loads it again.
     """
-    builder, width = scope.builder, scope.vector.width
+    builder = scope.builder
+    is_plain, is_general, behind = (
+        scope.function.append_basic_block(name) for name in ("plain", "general", "versions_end")
+    )
     buffers = {name: as_it_is(builder, at) for name, at in scope.buffers.items()}
     apart = replace(scope, buffers=buffers)
+    first, rest = versions.places[:1], versions.places[1:]
+    if rest:
+        others = scope.function.append_basic_block("other_places")
+        builder.cbranch(_are_less(apart, first), others, is_general)
+        builder.position_at_end(others)
+    builder.cbranch(_are_less(apart, rest or first), is_plain, is_general)
+    for block, emit in ((is_plain, plain), (is_general, general)):
+        builder.position_at_end(block)
+        emit()
+        builder.branch(behind)
+    builder.position_at_end(behind)
+
+
+def _are_less(scope: KernelScope, places: Sequence[tuple[Let, Const]]) -> ir.Value:
+    """Return whether each of these values is less than its number in all lanes."""
+    builder, width = scope.builder, scope.vector.width
     holds: ir.Value | None = None
-    for let, number in versions.places:
-        place, has = emit_value(apart, let.value)
+    for let, number in places:
+        place, has = emit_value(scope, let.value)
         place = place if has == width else scope.lanes(width).splat(place)
         bounds = [place, emit_atom(scope, number, width)]
         is_less = emit_scalar_op(scope.lanes(width), "lt", bounds, number.dtype)
