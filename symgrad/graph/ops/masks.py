@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import TypeGuard
 
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import bool_
@@ -39,8 +40,8 @@ class Mask:
 
     def select(self, g: Tensor) -> Tensor:
         """Return `g` with 0 where the mask says so."""
+        zero = filled_like(g, 0)
         for condition, holds in reversed(self.literals):
-            zero = filled_like(g, 0)
             g = apply(where_op, condition, *((g, zero) if holds else (zero, g)))
         return g
 
@@ -48,6 +49,17 @@ class Mask:
     def condition(self) -> Tensor:
         """The mask as one tensor, which is false where it says 0."""
         return _all_of(self.literals)
+
+    def bounded(self) -> Mask:
+        """Return the mask as few literals: many are made one condition.
+
+        Each op on the way selects by all of them again, and those of a chain of dropouts add up.
+        """
+        many = len(self.literals) > _MOST_LITERALS
+        return Mask(((self.condition, True),)) if many else self
+
+
+_MOST_LITERALS = 8
 
 
 def read_mask(g: Tensor | None) -> tuple[Mask, Tensor] | None:
@@ -91,9 +103,12 @@ def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads
     mask, inner = found
     if node.definition.gradient_mask == "pointwise":
         # A rule that hands on what it is given, as that of add, makes nothing that needs a mask.
+        found_of = rule([inner])
+        if any(_needs_mask(of_x, inner) for of_x in found_of):
+            mask = mask.bounded()
         return [
-            g if of_x is inner else of_x if of_x is None or is_zero(of_x) else mask.select(of_x)
-            for of_x in rule([inner])
+            g if of_x is inner else mask.select(of_x) if _needs_mask(of_x, inner) else of_x
+            for of_x in found_of
         ]
     if node.gradient_key is not None or not any(map(takes_mask, node.inputs)):
         return rule(gs)
@@ -102,6 +117,10 @@ def carry_masked(node: Node, gs: Grads, rule: Callable[[Grads], Grads]) -> Grads
     if node.definition is broadcast_to_op:
         return _summed(node, mask, inner, rule)
     return rule(gs)
+
+
+def _needs_mask(of_x: Tensor | None, inner: Tensor) -> TypeGuard[Tensor]:
+    return of_x is not None and of_x is not inner and not is_zero(of_x)
 
 
 def _stays_zero(node: Node) -> bool:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.build import apply
 from symgrad.graph.graph import Graph
+from symgrad.graph.ops import masks
 from symgrad.graph.ops.masks import read_mask
 from symgrad.graph.reference import evaluate
 
@@ -93,3 +95,21 @@ def test_a_gradient_without_a_mask_is_as_before():
     x = sg.placeholder((3,))
     (g,) = sg.gradients(sg.log(x), x)
     assert read_mask(g) is None
+
+
+def test_masks_of_a_long_chain_are_made_one_condition(monkeypatch):
+    applied = []
+    monkeypatch.setattr(
+        masks, "apply", lambda *args, **attrs: applied.append(args[0]) or apply(*args, **attrs)
+    )
+    x = sg.placeholder((4,), "float64")
+    y, generator = x, sg.random.Generator(0)
+    for _ in range(100):
+        y = sg.nn.dropout(y, 0.01, generator)
+    (g,) = sg.gradients(sg.sum(sg.where(x > 0, sg.log(y), 0.0)), [x])
+    assert g is not None
+    assert len(applied) < 20 * 100  # all literals again at each op are 20,000
+    point = np.array([0.0, -1.0, 1.0, 2.0])
+    gradient, kept = sg.compile([x], [g, y])(point)
+    np.testing.assert_allclose(gradient[2:], np.where(kept[2:] != 0, 1 / point[2:], 0))
+    assert not gradient[:2].any()
