@@ -14,6 +14,7 @@ from symgrad.frontend.nests import describe, flatten, map_leaves
 from symgrad.frontend.state import change, check_storable, storage
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import conversion
+from symgrad.runtime.arguments import require_apart
 from symgrad.suggestions import known_as
 
 
@@ -38,13 +39,15 @@ def _cut(leaf: Any) -> Any:
 def write_out(subject: str, out: Any, results: Any) -> Any:
     """Copy `results` into the arrays of `out` and return it.
 
-    Raises `GraphError` unless it is the same nest, `ShapeError` and `DTypeError` for an array of
-    another shape, or of a dtype that does not hold the result.
+    Raises `GraphError` unless it is the same nest, of arrays that share no memory, `ShapeError` and
+    `DTypeError` for an array of another shape, or of a dtype that does not hold the result.
     """
     _require_equal_nests(subject, "out", out, "the result", results)
     pairs = list(zip(flatten(out)[0], flatten(results)[0], strict=True))
     for target, result in pairs:
         _check_out(subject, target, result)
+    targets = [target for target, _ in pairs]
+    require_apart(subject, [f"out {position}" for position in range(len(targets))], targets)
     for target, result in pairs:
         np.copyto(target, result, casting="same_kind")
     return out

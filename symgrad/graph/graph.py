@@ -32,6 +32,8 @@ class Update:
     value: Tensor
 
     def __post_init__(self) -> None:
+        _require_instance("variable", self.variable, Variable)
+        _require_instance("value", self.value, Tensor)
         want, given = self.variable.type, self.value.type
         if want == given:
             return
@@ -87,16 +89,17 @@ class Graph(NestedGraph):
         listed = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs or ())
         _check_tensors("output", roots)
         _check_tensors("input", listed)
+        updates = listed_updates("graph", updates)
+        _check_updates(updates)
         nodes = topological((*roots, *(u.value for u in updates), *listed))
         reached = [n.output for n in nodes if n.definition is placeholder_op]
         given = tuple(reached) if inputs is None else listed
         for root in roots:
             _check_region(root, region)
         _check_inputs(given, reached)
-        _check_updates(updates)
         object.__setattr__(self, "outputs", roots)
         object.__setattr__(self, "inputs", given)
-        object.__setattr__(self, "updates", tuple(updates))
+        object.__setattr__(self, "updates", updates)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "nodes", tuple(nodes))
         object.__setattr__(self, "derived", {})
@@ -232,9 +235,27 @@ def _check_inputs(given: tuple[Tensor, ...], reached: Iterable[Tensor]) -> None:
             )
 
 
-def _check_updates(updates: Sequence[Update]) -> None:
+def _require_instance(role: str, held: Any, kind: type) -> None:
+    if not isinstance(held, kind):
+        problem = f"the {role} is {type(held).__name__}, not a {kind.__name__}"
+        raise DTypeError("update", problem, source=user_source())
+
+
+def listed_updates(subject: str, updates: Any) -> tuple[Any, ...]:
+    """Return the elements of `updates`; raises `DTypeError` for what is no list of anything."""
+    if isinstance(updates, Iterable) and not isinstance(updates, Tensor | str | Mapping):
+        return tuple(updates)
+    problem = f"updates is {type(updates).__name__}, a list of updates is needed"
+    raise DTypeError(subject, problem, source=user_source())
+
+
+def _check_updates(updates: Sequence[Any]) -> None:
     seen = set()
-    for update in updates:
+    for position, update in enumerate(updates):
+        if not isinstance(update, Update):
+            problem = f"update {position}: {type(update).__name__} is no Update"
+            hint = "sg.Update(variable, value) is one"
+            raise DTypeError("graph", problem, hint=hint, source=user_source())
         if update.variable.state in seen:
             raise GraphError(
                 "graph",

@@ -11,6 +11,7 @@ from symgrad.errors import (
     ArgumentError,
     CompileError,
     DTypeError,
+    GraphError,
     ShapeError,
     SymgradError,
     user_source,
@@ -235,7 +236,7 @@ def _is_size(given: Any) -> bool:
 
 
 def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) -> None:
-    """Raise unless the arrays of `out=` are writeable and have the types of the outputs."""
+    """Raise unless the arrays of `out=` are writeable, apart, and have the types of the outputs."""
     if len(given) != len(outputs):
         raise ShapeError(
             name,
@@ -259,3 +260,25 @@ def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) ->
             raise _shape_error(name, what, array, tensor)
         if not array.flags.writeable:
             raise ShapeError(name, f"{what}: the array is read-only", source=user_source())
+    require_apart(name, [f"out {position}" for position in range(len(given))], given)
+
+
+def require_apart(name: str, labels: Sequence[str], arrays: Sequence[Array]) -> None:
+    """Raise `GraphError` if two of the arrays share memory: one result would be lost.
+
+    Columns of one matrix lie between one another and share nothing.
+    """
+    bounds = [np.lib.array_utils.byte_bounds(array) for array in arrays]
+    order = sorted((i for i, array in enumerate(arrays) if array.size), key=lambda i: bounds[i])
+    for place, first in enumerate(order):
+        for second in order[place + 1 :]:
+            if bounds[second][0] >= bounds[first][1]:
+                break
+            if np.shares_memory(arrays[first], arrays[second]):
+                lower, upper = sorted((first, second))
+                raise GraphError(
+                    name,
+                    f"{labels[lower]} and {labels[upper]} share memory",
+                    hint="each result needs an array of its own",
+                    source=user_source(),
+                )

@@ -14,7 +14,7 @@ from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.errors import CompileError, DTypeError, user_source
 from symgrad.frontend.nests import flatten
-from symgrad.graph.graph import Graph, Update
+from symgrad.graph.graph import Graph, Update, listed_updates
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
@@ -77,7 +77,7 @@ def compile(
     graph = Graph(
         [as_tensor(t) for t in flat_outputs],
         [_as_input(t) for t in flat_inputs],
-        [_as_update(u) for u in updates],
+        [_as_update(u) for u in listed_updates("compile", updates)],
         name=name or "step",
     )
     options = CompileOptions(

@@ -217,3 +217,25 @@ def test_what_is_no_tensor_is_no_output_of_a_graph():
           --> <here>
     """)  # fmt: skip
     assert sg.Graph([x * 2], x).inputs == (x,)
+
+
+def test_what_is_no_update_of_a_graph():
+    x, w = sg.placeholder((2,)), sg.variable([1.0, 2.0], name="w")
+    nothing: Any = None
+    assert_refused(lambda: sg.Graph(x, updates=[nothing]), TypeError, """
+        graph: update 0: NoneType is no Update
+          --> <here>
+          hint: sg.Update(variable, value) is one
+    """)  # fmt: skip
+    assert_refused(lambda: sg.compile([x], x, sg.Update(w, x)), TypeError, """
+        compile: updates is Update, a list of updates is needed
+          --> <here>
+    """)  # fmt: skip
+    assert_refused(lambda: sg.Update(nothing, x), TypeError, """
+        update: the variable is NoneType, not a Variable
+          --> <here>
+    """)  # fmt: skip
+    assert_refused(lambda: sg.Update(w, nothing), TypeError, """
+        update: the value is NoneType, not a Tensor
+          --> <here>
+    """)  # fmt: skip

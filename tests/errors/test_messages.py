@@ -119,6 +119,16 @@ def test_out_that_is_read_only():
     """)  # fmt: skip
 
 
+def test_out_that_is_given_twice():
+    x = sg.placeholder((2,))
+    step, out = sg.compile([x], [x, x * 2], name="both"), np.empty(2, F32)
+    assert_refused(lambda: step(np.ones(2, F32), out=[out, out]), ValueError, """
+        both: out 0 and out 1 share memory
+          --> <here>
+          hint: each result needs an array of its own
+    """)  # fmt: skip
+
+
 def test_sizes_of_one_name_that_differ():
     a, b = sg.placeholder(("n", 4), name="a"), sg.placeholder(("n",), name="b")
     step = sg.compile([a, b], sg.sum(a, axis=1) * b)
