@@ -11,8 +11,6 @@ from typing import Any
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, promote_operands
 from symgrad.graph.ops.activations import (
-    composed_by_erf,
-    composed_by_tanh,
     gelu_by_erf,
     gelu_by_tanh,
 )
@@ -28,7 +26,7 @@ from symgrad.graph.ops.arithmetic import (
 )
 from symgrad.graph.ops.comparison import equal, greater, less_equal, where
 from symgrad.graph.ops.conversion import size_of, stop_gradient
-from symgrad.graph.ops.elementwise import broadcast_together, float_operand
+from symgrad.graph.ops.elementwise import broadcast_together, float_operand, real_operand
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import squeeze
@@ -97,9 +95,7 @@ def gelu(x: Any, /, approximate: bool = False) -> Tensor:
     >>> sg.run(sg.nn.gelu([-1.0, 2.0]))
     array([-0.15865526,  1.9544997 ], dtype=float32)
     """
-    x = float_operand(x)
-    if x.dtype.is_complex:
-        return composed_by_tanh(x) if approximate else composed_by_erf(x)
+    x = real_operand("gelu", x)
     return gelu_by_tanh(x) if approximate else gelu_by_erf(x)
 
 

@@ -14,7 +14,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes
 from symgrad.graph.ops.arithmetic import add, divide, multiply
 from symgrad.graph.ops.comparison import less_equal, where
-from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.elementwise import float_operand, real_operand
 from symgrad.graph.ops.reduction import any_zero
 from symgrad.graph.ops.reduction import mean as mean_over
 from symgrad.graph.ops.reduction import sum as sum_over
@@ -236,7 +236,7 @@ def local_response_norm(
     >>> sg.run(sg.nn.local_response_norm([[1.0, 2.0, 4.0]], 2, alpha=2.0, beta=1.0, k=0.0))
     array([[1. , 0.4, 0.2]], dtype=float32)
     """
-    x = float_operand(x)
+    x = real_operand("local_response_norm", x)
     channels = channel_axis("local_response_norm", x, layout)
     size = check_count("local_response_norm", "size", size)
     wide = cast(x, accumulator_dtype(x.dtype))

@@ -12,7 +12,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import abs, add, clip, multiply, square, subtract
 from symgrad.graph.ops.comparison import greater, greater_equal, less_equal, where
-from symgrad.graph.ops.elementwise import float_operand, float_operands
+from symgrad.graph.ops.elementwise import float_operand, float_operands, real_operand
 from symgrad.graph.ops.structure import accumulator_dtype
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.public_ops import public
@@ -83,7 +83,7 @@ def hard_shrink(x: Any, /, bound: float = 0.5) -> Tensor:
     array([-1.,  0.,  2.], dtype=float32)
     """
     _require_bound("hard_shrink", bound)
-    x = float_operand(x)
+    x = real_operand("hard_shrink", x)
     return where(less_equal(abs(x), bound), 0, x)
 
 

@@ -33,7 +33,7 @@ from symgrad.graph.ops.comparison import (
     where,
 )
 from symgrad.graph.ops.contraction import LABELS, contract
-from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.elementwise import float_operand, real_operand
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import LEAST
 from symgrad.graph.ops.reduction import min as min_over
@@ -201,7 +201,7 @@ def lp_pool(
     P. Sermanet, S. Chintala, Y. LeCun, "Convolutional neural networks applied to house numbers
     digit classification", 2012.
     """
-    x = float_operand(x)
+    x = real_operand("lp_pool", x)
     exponent = check_power("lp_pool", p)
     windows = _pooled("lp_pool", x, window, strides, padding, dilation, layout)
     if math.isinf(exponent):

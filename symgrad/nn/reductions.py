@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from symgrad.errors import GraphError, user_source
+from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import divide
@@ -20,8 +20,16 @@ def reduced(op: str, losses: Tensor, reduction: Reduction, weights: Tensor | Non
     """Return the mean of `losses`, their sum, or, for "none", `losses`.
 
     `weights` are those that `losses` have been multiplied by: the mean divides by their sum, and
-    is 0 if that is 0. Raises `GraphError` for any other `reduction`.
+    is 0 if that is 0. Raises `GraphError` for any other `reduction`, and `DTypeError` for complex
+    losses: what is minimized is real.
     """
+    if losses.dtype.is_complex:
+        raise DTypeError(
+            op,
+            f"losses {losses.type} are complex, real numbers are needed",
+            hint="take sg.real, sg.imag or sg.abs of the operands",
+            source=user_source(),
+        )
     if reduction == "none":
         return losses
     if reduction not in ("mean", "sum"):

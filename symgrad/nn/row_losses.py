@@ -128,9 +128,15 @@ def triplet(
 
 def _distance(op: str, x: Any, y: Any, axis: int, epsilon: float) -> Tensor:
     x, y = float_operands(op, x, y)
+    apart = _apart(x, y, epsilon)
+    return cast(root(sum_over(square(apart), axis), 2), x.dtype.real)
+
+
+def _apart(x: Tensor, y: Tensor, epsilon: float) -> Tensor:
+    """Return the differences, of complex numbers their magnitudes, where powers do not overflow."""
     wide = accumulator_dtype(x.dtype)  # squares of 16-bit floats overflow from 256 on
     apart = add(subtract(cast(x, wide), cast(y, wide)), epsilon)
-    return cast(root(sum_over(square(apart), axis), 2), x.dtype)
+    return abs(apart) if apart.dtype.is_complex else apart
 
 
 @public()
@@ -142,7 +148,8 @@ def pairwise_distance(
     The norm is `sum(abs(d)**p) ** (1 / p)` for a positive `p`, 2 for Euclidean, 1 for Manhattan,
     and the greatest `abs(d)` for infinity, Chebyshev. The two broadcast; the result has the other
     axes, and with `keepdims` the last one of size 1. Its dtype is what the two promote to, integers
-    become float32, and a 16-bit float is rounded once. Powers must not overflow.
+    become float32, and a 16-bit float is rounded once. Powers must not overflow. Distances of
+    complex numbers are those of magnitudes, and real.
 
     The gradient to `x` is `sign(d) * (abs(d) / distance) ** (p - 1)`, that to `y` is minus this.
     Rows that are equal have a gradient of 0 if `epsilon` is 0, as in PyTorch, and so has an element
@@ -161,12 +168,11 @@ def pairwise_distance(
     if x.ndim == 0:
         problem = f"x: {x.type} and y: {y.type} have no axis for the norm"
         raise ShapeError(op, problem, source=user_source())
-    wide = accumulator_dtype(x.dtype)
-    apart = add(subtract(cast(x, wide), cast(y, wide)), epsilon)
+    apart = _apart(x, y, epsilon)
     if math.isinf(exponent):
-        return cast(max_over(abs(apart), -1, keepdims=keepdims), x.dtype)
+        return cast(max_over(abs(apart), -1, keepdims=keepdims), x.dtype.real)
     powers = power(apart if exponent == 2 else abs(apart), exponent)
-    return cast(root(sum_over(powers, -1, keepdims=keepdims), exponent), x.dtype)
+    return cast(root(sum_over(powers, -1, keepdims=keepdims), exponent), x.dtype.real)
 
 
 @public()

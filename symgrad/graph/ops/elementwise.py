@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import SymgradError, user_source
+from symgrad.errors import DTypeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.leaf import constant_op
@@ -204,6 +204,19 @@ def float_operand(x: Any) -> Tensor:
     """Return `x` as a tensor of floats or complex numbers: integers and bools become float32."""
     tensor = as_tensor(x)
     return tensor if is_inexact(tensor.dtype) else cast(tensor, dtypes.float32)
+
+
+def real_operand(op: str, x: Any) -> Tensor:
+    """Return `x` as a tensor of floats; raises `DTypeError` if it is complex."""
+    tensor = float_operand(x)
+    if tensor.dtype.is_complex:
+        raise DTypeError(
+            op,
+            f"{tensor.type} is complex, real numbers are needed",
+            hint="take sg.real, sg.imag or sg.abs of it",
+            source=user_source(),
+        )
+    return tensor
 
 
 def float_operands(op: str, *values: Any) -> list[Tensor]:

@@ -194,3 +194,24 @@ def test_out_is_checked_in_number_kind_dtype_shape_and_leave_to_write():
     ):
         with pytest.raises(error, match=text):
             check_outputs("f", outputs, bad)
+
+
+def test_out_that_shares_memory_with_another_is_refused():
+    x, given = sg.placeholder((2, 3)), np.arange(6, dtype=F32).reshape(2, 3)
+    step = sg.compile([x], [x + 1, x * 2, x[:0]])
+    memory, apart, empty = np.zeros((3, 3), F32), np.zeros((2, 3), F32), np.zeros((0, 3), F32)
+    for out in ([apart, apart, empty], [memory[:2], memory[1:], empty]):
+        with pytest.raises(sg.GraphError, match="out 0 and out 1 share memory"):
+            step(given, out=out)
+    assert not memory.any()
+    assert not apart.any()
+    step(given, out=[memory[:2], apart, memory[:0]])
+    np.testing.assert_array_equal(memory[:2], given + 1)
+
+
+def test_columns_of_one_matrix_are_apart():
+    x = sg.placeholder((4,))
+    memory = np.zeros((4, 2), F32)
+    given = np.arange(4, dtype=F32)
+    sg.compile([x], [x + 1, x * 2])(given, out=[memory[:, 0], memory[:, 1]])
+    np.testing.assert_array_equal(memory, np.stack([given + 1, given * 2], 1))

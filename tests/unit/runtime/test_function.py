@@ -156,27 +156,6 @@ def test_out_may_lie_in_memory_with_gaps():
     assert not memory.T[3].any()
 
 
-def test_out_that_shares_memory_with_another_is_refused():
-    x, _ = make()
-    step = sg.compile([x], [x + 1, x * 2, x[:0]])
-    memory, apart, empty = np.zeros((3, 3), F32), np.zeros((2, 3), F32), np.zeros((0, 3), F32)
-    for out in ([apart, apart, empty], [memory[:2], memory[1:], empty]):
-        with pytest.raises(sg.GraphError, match="out 0 and out 1 share memory"):
-            step(A, out=out)
-    assert not memory.any()
-    assert not apart.any()
-    step(A, out=[memory[:2], apart, memory[:0]])
-    np.testing.assert_array_equal(memory[:2], A + 1)
-
-
-def test_columns_of_one_matrix_are_apart():
-    x = sg.placeholder((4,))
-    memory = np.zeros((4, 2), F32)
-    given = np.arange(4, dtype=F32)
-    sg.compile([x], [x + 1, x * 2])(given, out=[memory[:, 0], memory[:, 1]])
-    np.testing.assert_array_equal(memory, np.stack([given + 1, given * 2], 1))
-
-
 # ------------------------------------------------------------------------------------- updates
 
 
