@@ -23,6 +23,7 @@ from symgrad.graph.dtypes import DType, promote
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import minimum, square
+from symgrad.graph.ops.comparison import equal, where
 from symgrad.graph.ops.elementwise import common_shape
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.transcendental import sqrt
@@ -69,13 +70,17 @@ def lars_update(w: Any, dcdw: Any, lr: Any, *, decay_lambda: float) -> Any:
         rate = lr * |w| / (|dcdw| + 1e-12)
         rate = rate / (|w| * decay_lambda)          if decay_lambda > 0
 
-    You, Gitman and Ginsburg (2017) without decay; theirs adds the decay below the fraction instead.
+    With decay the norm of the weights cancels, so of weights that are 0 the limit is taken; without
+    it they stay 0. You, Gitman and Ginsburg (2017) without decay; theirs adds the decay below the
+    fraction instead.
     """
     _require_fitting("lars_update", w=w, dcdw=dcdw, lr=lr)
     wide, g = _widen("lars_update", w=w, dcdw=dcdw)
 
     def rate(of_w: Tensor, of_g: Tensor, given: Tensor) -> Tensor:
         norm = _norm(of_w)
+        if decay_lambda > 0:
+            norm = where(equal(norm, 0), 1, norm)
         trusted = cast(given, norm.dtype) * norm / (_norm(of_g) + _LEAST_NORM)
         return trusted / (norm * decay_lambda) if decay_lambda > 0 else trusted
 
@@ -157,8 +162,10 @@ def _moved(w: Any, by: Any, rate: Any) -> Any:
 
 
 def _norm(x: Tensor) -> Tensor:
-    """Return the Euclidean norm of all elements."""
-    return sqrt(sum_over(square(x)))
+    """Return the Euclidean norm of all elements, whose gradient at 0 is 0."""
+    squares = sum_over(square(x))
+    is_zero = equal(squares, 0)
+    return where(is_zero, 0, sqrt(where(is_zero, 1, squares)))
 
 
 def _require_fitting(subject: str, **operands: Any) -> None:

@@ -122,7 +122,8 @@ def lars_update(
 ) -> Any:
     """Return weights moved by layer-wise adaptive rate scaling (You et al. 2017).
 
-    The rate of each leaf is `lr * |w| / |dcdw|`, divided by `|w| * decay_lambda` if that is not 0.
+    The rate of each leaf is `lr * |w| / |dcdw|`, divided by `|w| * decay_lambda` if there is decay;
+    of weights that are 0 it is the limit, and without decay they stay 0.
     Other arguments are those of `optimizer_update`.
 
     >>> sg.lars_update(np.float32([3.0, 4.0]), np.float32([1.0, 0.0]), 0.1)

@@ -145,6 +145,26 @@ def test_arrays_without_elements(shape):
     assert {a.shape for a in found} == {shape}
 
 
+def test_lars_moves_weights_of_zeros_by_the_limit():
+    zeros, g = np.zeros(2), np.array([3.0, 4.0])
+    near = sg.lars_update(np.full(2, 1e-30), g, 0.1, decay_lambda=0.5)
+    found = sg.lars_update(zeros, g, 0.1, decay_lambda=0.5)
+    np.testing.assert_allclose(found, -0.1 / 0.5 * g / 5, rtol=1e-9)
+    np.testing.assert_allclose(found, near, rtol=1e-9)
+    np.testing.assert_array_equal(sg.lars_update(zeros, zeros, 0.1, decay_lambda=0.5), zeros)
+    np.testing.assert_array_equal(sg.lars_update(zeros, g, 0.1), zeros)
+
+
+def test_the_gradient_of_an_update_of_zeros_is_finite():
+    def moved(w: sg.Tensor) -> sg.Tensor:
+        rest: dict[str, Any] = {"decay_lambda": 0.5, "stop_gradients": False}
+        g = sg.constant([3.0, 4.0])
+        lamb, *_ = sg.lamb_update(w, g, 0.1, 0.0, 0.0, 1, **rest)
+        return sg.sum(sg.lars_update(w, g, 0.1, **rest) + lamb)
+
+    assert np.isfinite(sg.grad(moved)(np.zeros(2, np.float32))).all()
+
+
 def test_numbers_are_operands():
     found = sg.gradient_descent_update(1.0, 0.5, 0.5)
     assert (float(found), found.dtype) == (0.75, np.float32)
