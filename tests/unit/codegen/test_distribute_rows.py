@@ -16,13 +16,9 @@ from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.distribute_rows import distribute_rows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
-from symgrad.compiler import CompileOptions
 from symgrad.cost_model import ROWS_A_STAGE
-from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
-from symgrad.passes.table import Options
-from symgrad.runtime.executable import Executable
-from tests.support.floors import run_native
+from tests.support.row_programs import ROW_FUNCTIONS, assert_same_bits, compiled_rows, row_program
 
 TARGET = target_named("x86-64-v4")
 BUFFERS = {"x": 65536, "w": 512, "most": 512, "e": 128, "y": 65536, "z": 512}
@@ -131,25 +127,14 @@ def test_rows_that_come_from_memory_are_taken_one_by_one():
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
-@pytest.mark.parametrize("function", ["softmax", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize("function", ROW_FUNCTIONS)
 def test_a_function_of_short_rows_has_the_same_bits(function, threads):
-    x, g = sg.placeholder((2048, 64), name="x"), sg.placeholder((2048, 64), name="g")
-    if function == "layer_norm":
-        y = sg.nn.layer_norm(x, sg.constant(np.full(64, 2.0, np.float32)), sg.zeros(64))
-    else:
-        y = getattr(sg.nn, function)(x)
-    graph = Graph([y, *sg.gradients(y, [x], grad_ys=g)], [x, g])
-    random = np.random.default_rng(0)
-    arrays = [random.normal(size=(2048, 64)).astype(np.float32) for _ in "xg"]
-    options = CompileOptions(target_named("native"), 1, False, False, threads)
-    stages = Executable(graph, options, passes=Options(skip=["pipeline-rows"]))
-    skipped = Options(skip=["distribute-rows", "pipeline-rows"])
-    plain = Executable(graph, options, passes=skipped)
+    graph = row_program(function, 2048)
+    stages = compiled_rows(graph, threads, "pipeline-rows")
+    plain = compiled_rows(graph, threads, "distribute-rows", "pipeline-rows")
     texts = ["".join(map(print_kernel, e.program.kernels)) for e in (stages, plain)]
     assert texts[0] != texts[1]
-    wanted = run_native(plain, arrays).outputs
-    for found, other in zip(run_native(stages, arrays).outputs, wanted, strict=True):
-        np.testing.assert_array_equal(found, other)
+    assert_same_bits(stages, plain, 2048)
 
 
 def test_a_kernel_says_how_many_rows_it_takes_at_a_time():

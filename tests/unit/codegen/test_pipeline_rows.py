@@ -15,12 +15,8 @@ from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.distribute_rows import distribute_rows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
-from symgrad.codegen.target import Target, target_named
-from symgrad.compiler import CompileOptions
-from symgrad.graph.graph import Graph
-from symgrad.passes.table import Options
-from symgrad.runtime.executable import Executable
-from tests.support.floors import run_native
+from symgrad.codegen.target import Target
+from tests.support.row_programs import ROW_FUNCTIONS, assert_same_bits, compiled_rows, row_program
 from tests.unit.codegen.test_distribute_rows import ROWS, TARGET, _run
 
 
@@ -89,24 +85,12 @@ def test_sums_that_do_not_fit_in_registers_are_in_no_pipeline():
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
-@pytest.mark.parametrize("function", ["softmax", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize("function", ROW_FUNCTIONS)
 @pytest.mark.parametrize("rows", [2048, 2047])
 def test_a_function_of_rows_has_the_same_bits(function, threads, rows):
-    x, g = sg.placeholder((rows, 64), name="x"), sg.placeholder((rows, 64), name="g")
-    if function == "layer_norm":
-        y = sg.nn.layer_norm(x, sg.constant(np.full(64, 2.0, np.float32)), sg.zeros(64))
-    else:
-        y = getattr(sg.nn, function)(x)
-    graph = Graph([y, *sg.gradients(y, [x], grad_ys=g)], [x, g])
-    random = np.random.default_rng(0)
-    arrays = [random.normal(size=(rows, 64)).astype(np.float32) for _ in "xg"]
-    options = CompileOptions(target_named("native"), 1, False, False, threads)
-    skipped = Options(skip=["distribute-rows", "pipeline-rows"])
-    wanted = run_native(Executable(graph, options, passes=skipped), arrays).outputs
-    for found, other in zip(
-        run_native(Executable(graph, options), arrays).outputs, wanted, strict=True
-    ):
-        np.testing.assert_array_equal(found, other)
+    graph = row_program(function, rows)
+    plain = compiled_rows(graph, threads, "distribute-rows", "pipeline-rows")
+    assert_same_bits(compiled_rows(graph, threads), plain, rows)
 
 
 def test_a_kernel_says_how_its_rows_are_pipelined():
