@@ -92,13 +92,13 @@ LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row i
 ROWS_A_STAGE = 8  # at most: by then what one row waits for is a small part of what all take
 SHARE_HELD = 0.75  # of the registers, by a loop of stages that each do another row
 LEAST_PIPELINED = 8  # times the rows that the first one waits for
-SHARE_OF_ROWS_APART = 0.75  # of the nearest cache, by what stages two rows apart reach meanwhile
-MOST_ROWS_ON_THEIR_WAY = 2  # times that cache, by what stages one row apart reach
+SHARE_OF_ROWS_APART, MOST_ROWS_ON_THEIR_WAY = 0.75, 2  # of L1: what stages 2 rows or 1 apart reach
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with
 # fewer filters than that, positions are side by side, half of that or more of them.
 LEAST_CHANNELS_LAST = 16
+ROWS_OF_GROUPED_BLOCK = 64  # multiplied at once: the last block of a group is half empty
 MAX_SHORT_SUM = 4  # terms, as of coordinates: no product of matrices, how operands lie counts
 # A transpose is done in tiles: so many elements across the rows of a buffer, a vector, since rows
 # of a power of two share few sets of the L1 cache, and so many of the other axis.

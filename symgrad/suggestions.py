@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
@@ -55,7 +56,9 @@ KEYWORDS: Mapping[str, tuple[str, ...]] = {
     "normalized_shape": ("axis",),
     "num_groups": ("groups",),
     "num_heads": ("heads",),
+    "offs": ("offsets",),
     "p": ("rate",),
+    "pad": ("padding",),
     "pool_size": ("window",),
     "rng": ("generator",),
     "scale_factor": ("factor",),
@@ -233,7 +236,9 @@ def _refusing(subject: str, method: Known) -> Known:
 def _similar(module: str, name: str) -> list[str]:
     """Return the one public name that `name` probably means, in `module` or another one."""
     load_awaited()
-    known = _KNOWN_AS.get(_plain(name))
+    plain_name = _plain(name)
+    # Many libraries have a name for each number of axes of space.
+    known = _KNOWN_AS.get(plain_name) or _KNOWN_AS.get(re.sub("[123]d$", "", plain_name))
     if known is not None:
         return [_path(module, known)]
     for place in (module, *(other for other in _NAMES if other != module)):

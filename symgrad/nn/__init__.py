@@ -32,6 +32,7 @@ from symgrad.nn.convolution import conv as conv
 from symgrad.nn.convolution import conv1d as conv1d
 from symgrad.nn.convolution import conv2d as conv2d
 from symgrad.nn.convolution import conv3d as conv3d
+from symgrad.nn.convolution import conv_tbc as conv_tbc
 from symgrad.nn.convolution import conv_transpose as conv_transpose
 from symgrad.nn.ctc_loss import ctc as ctc
 from symgrad.nn.dropouts import alpha_dropout as alpha_dropout
@@ -45,9 +46,11 @@ from symgrad.nn.gating import glu as glu
 from symgrad.nn.gating import gumbel_softmax as gumbel_softmax
 from symgrad.nn.grids import affine_grid as affine_grid
 from symgrad.nn.grids import grid_sample as grid_sample
+from symgrad.nn.grouped_products import grouped_mm as grouped_mm
 from symgrad.nn.layers import bilinear as bilinear
 from symgrad.nn.layers import embedding as embedding
 from symgrad.nn.layers import linear as linear
+from symgrad.nn.layers import linear_cross_entropy as linear_cross_entropy
 from symgrad.nn.losses import binary_cross_entropy as binary_cross_entropy
 from symgrad.nn.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from symgrad.nn.losses import focal as focal
@@ -104,6 +107,8 @@ from symgrad.nn.row_losses import multilabel_soft_margin as multilabel_soft_marg
 from symgrad.nn.row_losses import pairwise_distance as pairwise_distance
 from symgrad.nn.row_losses import pdist as pdist
 from symgrad.nn.row_losses import triplet as triplet
+from symgrad.nn.scaled_products import scaled_matmul as scaled_matmul
+from symgrad.nn.scaled_products import scaled_mm as scaled_mm
 from symgrad.nn.smooth import celu as celu
 from symgrad.nn.smooth import log1mexp as log1mexp
 from symgrad.nn.smooth import mish as mish

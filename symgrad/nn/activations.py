@@ -156,7 +156,7 @@ def hard_tanh(x: Any, /) -> Tensor:
     return clip(float_operand(x), -1.0, 1.0)
 
 
-@public()
+@public(known_as=["hard_swish"])
 def hard_silu(x: Any, /) -> Tensor:
     """Compute `x * hard_sigmoid(x)`.
 

@@ -27,7 +27,7 @@ from symgrad.random.draws import Draws
 from symgrad.random.keyed import draws_of
 
 
-@public(known_as=["dot_product_attention"])
+@public(known_as=["dot_product_attention", "Attention"])
 def scaled_dot_product_attention(
     q: Any,
     k: Any,

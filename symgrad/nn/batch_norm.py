@@ -24,7 +24,7 @@ _OP = "batch_norm"
 Updates = list[Any]  # an Update each, or pairs of tensors
 
 
-@public()
+@public(known_as=["BatchNormalization"])
 def batch_norm(
     x: Any,
     mean: Any,

@@ -51,7 +51,16 @@ from symgrad.nn.operand_shapes import shaped
 from symgrad.nn.reductions import Reduction, reduced
 
 
-@public(known_as=["softmax_cross_entropy", "sparse_categorical_crossentropy", "CrossEntropyLoss"])
+@public(
+    known_as=[
+        "softmax_cross_entropy",
+        "sparse_categorical_crossentropy",
+        "CrossEntropyLoss",
+        "categorical_crossentropy",
+        "sparse_softmax_cross_entropy_with_logits",
+        "softmax_cross_entropy_with_logits",
+    ]
+)
 def cross_entropy(
     logits: Any,
     labels: Any,

@@ -33,7 +33,7 @@ from symgrad.nn.spatial import (
 from symgrad.passes.gradients.reverse_mode import gradients
 
 
-@public()
+@public(known_as=["depthwise_conv", "separable_conv"])
 def conv(
     x: Any,
     kernel: Any,
@@ -248,6 +248,26 @@ def _with_bias(op: str, y: Tensor, bias: Any, layout: Layout) -> Tensor:
         raise ShapeError(op, problem, source=user_source())
     after = (1,) * (y.ndim - 2 if layout == "NCHW" else 0)
     return add(y, reshape(bias, (*bias.shape, *after)))
+
+
+@public()
+def conv_tbc(x: Any, kernel: Any, bias: Any = None, *, padding: Padding = "VALID") -> Tensor:
+    """Convolution of sequences whose time comes first: `x` is (time, batch, channels).
+
+    `kernel` is (window, channels, filters), as of `conv1d`, and the result (time, batch, filters).
+    `padding` is that of `conv`, an int as in PyTorch; the gradient and the errors are too.
+
+    >>> x, kernel = sg.ones((9, 2, 3)), sg.ones((4, 3, 5))
+    >>> sg.nn.conv_tbc(x, kernel, padding=1).shape
+    (8, 2, 5)
+    """
+    given = as_tensor(x)
+    if given.ndim != 3:
+        problem = f"x: {given.type} is not of time, batch and channels"
+        raise ShapeError("conv_tbc", problem, source=user_source())
+    by_batch = permute_dims(given, (1, 0, 2))
+    y = _conv("conv_tbc", by_batch, kernel, bias, 1, padding, 1, 1, "NHWC", 1)
+    return permute_dims(y, (1, 0, 2))
 
 
 # ------------------------------------------------------------------------------- transposed

@@ -50,7 +50,7 @@ def _require_rate(op: str, rate: float) -> None:
         raise GraphError(op, f"rate {rate} is not in [0, 1)", source=user_source())
 
 
-@public()
+@public(known_as=["SpatialDropout1D"])
 def dropout1d(x: Any, rate: float, generator: Any, *, layout: Layout = "NHWC") -> Tensor:
     """Dropout of whole channels of sequences: `x` is (batch, length, channels).
 
@@ -67,7 +67,7 @@ def dropout1d(x: Any, rate: float, generator: Any, *, layout: Layout = "NHWC") -
     return _without_channels("dropout1d", x, rate, generator, 1, layout)
 
 
-@public()
+@public(known_as=["SpatialDropout2D"])
 def dropout2d(x: Any, rate: float, generator: Any, *, layout: Layout = "NHWC") -> Tensor:
     """Dropout of whole channels of images: `x` is (batch, height, width, channels).
 
@@ -80,7 +80,7 @@ def dropout2d(x: Any, rate: float, generator: Any, *, layout: Layout = "NHWC") -
     return _without_channels("dropout2d", x, rate, generator, 2, layout)
 
 
-@public()
+@public(known_as=["SpatialDropout3D"])
 def dropout3d(x: Any, rate: float, generator: Any, *, layout: Layout = "NHWC") -> Tensor:
     """Dropout of whole channels of volumes: `x` is (batch, depth, height, width, channels).
 

@@ -13,6 +13,8 @@ from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import index_tensor
 from symgrad.graph.ops.summation import einsum
 from symgrad.graph.public_ops import public
+from symgrad.nn.class_losses import cross_entropy
+from symgrad.nn.reductions import Reduction
 
 
 @public(known_as=["dense"])
@@ -55,6 +57,39 @@ def bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Tensor:
             raise ShapeError("bilinear", problem, source=user_source())
     product = einsum("...i,ijk,...j->...k", x, weight, y)
     return product if bias is None else add(product, bias)
+
+
+@public()
+def linear_cross_entropy(
+    x: Any,
+    weight: Any,
+    labels: Any,
+    bias: Any = None,
+    *,
+    weights: Any = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Compute the cross-entropy of a last layer: `cross_entropy(linear(x, weight, bias), labels)`.
+
+    `x` is (*examples, features) and `weight` (features, classes), as in `linear`; PyTorch's is its
+    transpose. Labels and the other arguments, dtypes and errors are those of `cross_entropy`, with
+    classes along the last axis. The gradient to `weight` is a product of `x` with the softmax less
+    the labels.
+
+    >>> x, weight = sg.constant([[1.0, 0.0]]), sg.zeros((2, 3))
+    >>> sg.run(sg.nn.linear_cross_entropy(x, weight, [1]))
+    array(1.0986123, dtype=float32)
+    """
+    return cross_entropy(
+        linear(x, weight, bias),
+        labels,
+        weights=weights,
+        label_smoothing=label_smoothing,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
 
 
 @public(known_as=["embedding_lookup"])

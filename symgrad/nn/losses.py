@@ -31,7 +31,7 @@ from symgrad.nn.activations import softplus
 from symgrad.nn.reductions import Reduction, reduced
 
 
-@public()
+@public(known_as=["mse_loss", "mean_squared_error", "MSELoss"])
 def mse(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Tensor:
     """Compute the squared difference, its mean unless `reduction` says otherwise.
 
@@ -53,7 +53,7 @@ def l1(predictions: Any, targets: Any, *, reduction: Reduction = "mean") -> Tens
     return reduced("l1", abs(subtract(float_operand(predictions), targets)), reduction)
 
 
-@public()
+@public(known_as=["huber_loss"])
 def huber(
     predictions: Any, targets: Any, delta: float = 1.0, *, reduction: Reduction = "mean"
 ) -> Tensor:
@@ -116,7 +116,14 @@ def binary_cross_entropy(
     return reduced("binary_cross_entropy", _times(losses, weights), reduction)
 
 
-@public(known_as=["bce_with_logits", "BCEWithLogitsLoss", "sigmoid_cross_entropy"])
+@public(
+    known_as=[
+        "bce_with_logits",
+        "BCEWithLogitsLoss",
+        "sigmoid_cross_entropy",
+        "weighted_cross_entropy_with_logits",
+    ]
+)
 def binary_cross_entropy_with_logits(
     logits: Any,
     labels: Any,

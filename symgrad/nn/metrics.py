@@ -48,7 +48,7 @@ def accuracy(scores: Any, labels: Any, axis: int = -1) -> Tensor:
     return mean(equal(chosen, wanted))
 
 
-@public()
+@public(known_as=["in_top_k"])
 def top_k_accuracy(scores: Any, labels: Any, k: int, axis: int = -1) -> Tensor:
     """Compute the top-k accuracy: the share of examples whose label is among the `k` best scores.
 

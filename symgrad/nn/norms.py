@@ -29,7 +29,7 @@ from symgrad.nn.deviations import moments_over
 from symgrad.nn.layouts import Layout, along, channel_axis, check_count, spatial_axes
 
 
-@public()
+@public(known_as=["LayerNormalization"])
 def layer_norm(
     x: Any, scale: Any = None, bias: Any = None, *, axis: Any = -1, epsilon: float = 1e-5
 ) -> Tensor:
@@ -107,7 +107,7 @@ def _may_be(shape: Shape, wanted: Shape) -> bool:
     return all(m == n or not isinstance(m, int) or not isinstance(n, int) for m, n in pairs)
 
 
-@public()
+@public(known_as=["RMSNormalization"])
 def rms_norm(x: Any, scale: Any = None, *, axis: Any = -1, epsilon: float = 1e-6) -> Tensor:
     """Compute the RMS norm: `x / sqrt(mean(x**2) + epsilon) * scale`, the mean over `axis`.
 
@@ -129,7 +129,7 @@ def rms_norm(x: Any, scale: Any = None, *, axis: Any = -1, epsilon: float = 1e-6
     return cast(scaled(normal, factor, None), x.dtype)
 
 
-@public()
+@public(known_as=["GroupNormalization"])
 def group_norm(
     x: Any,
     groups: int,
@@ -174,7 +174,7 @@ def group_norm(
     return cast(scaled(normal, factor, offset), x.dtype)
 
 
-@public()
+@public(known_as=["InstanceNormalization"])
 def instance_norm(
     x: Any,
     scale: Any = None,
@@ -205,7 +205,7 @@ def instance_norm(
     return cast(scaled(normal, factor, offset), x.dtype)
 
 
-@public()
+@public(known_as=["local_response_normalization"])
 def local_response_norm(
     x: Any,
     size: int,
@@ -250,7 +250,7 @@ def local_response_norm(
     return cast(multiply(wide, pow(scale, -beta)), x.dtype)
 
 
-@public()
+@public(known_as=["UnitNormalization", "l2_normalize"])
 def normalize(x: Any, axis: Any = -1, epsilon: float = 1e-12) -> Tensor:
     """Divide `x` by its Euclidean norm over `axis`, or by `epsilon` where the norm is less.
 

@@ -48,7 +48,7 @@ from symgrad.nn.spatial import Layout, PaddedWindows, Padding, axes_of_space, pe
 from symgrad.nn.unfolding import unfolded
 
 
-@public()
+@public(known_as=["MaxPooling"])
 def max_pool(
     x: Any,
     window: Any,
@@ -126,7 +126,7 @@ def _positions(x: Tensor, axes: Axes) -> Tensor:
     return reshape(flat, tuple(n if axis in axes else 1 for axis, n in enumerate(x.shape)))
 
 
-@public()
+@public(known_as=["AveragePooling"])
 def avg_pool(
     x: Any,
     window: Any,
@@ -263,7 +263,7 @@ def _last(windows: PaddedWindows, ndim: int) -> Axes:
 # ---------------------------------------------------------------------------------- adaptive
 
 
-@public()
+@public(known_as=["GlobalAveragePooling"])
 def adaptive_avg_pool(x: Any, size: Any, *, layout: Layout = "NHWC") -> Tensor:
     """Adaptive average pooling: means of windows that are chosen for the result to have `size`.
 
@@ -301,7 +301,7 @@ def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
     return contract(x, weights, labels, LABELS[x.ndim] + labels[axis], out)
 
 
-@public()
+@public(known_as=["GlobalMaxPooling"])
 def adaptive_max_pool(x: Any, size: Any, *, layout: Layout = "NHWC") -> Tensor:
     """Adaptive max pooling: maxima of windows that are chosen for the result to have `size`.
 

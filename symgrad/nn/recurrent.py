@@ -23,7 +23,7 @@ from symgrad.graph.public_ops import public
 _WEIGHTS = ("w", "u", "b", "d")
 
 
-@public()
+@public(known_as=["SimpleRNN", "SimpleRNNCell"])
 def rnn_cell(x: Any, h: Any, w: Any, u: Any, b: Any = None, d: Any = None) -> Tensor:
     """Elman cell: return the state after the inputs `x`, where `h` was the state before.
 

@@ -46,7 +46,7 @@ class Taps:
     weights: Array
 
 
-@public()
+@public(known_as=["UpSampling", "resize"])
 def interpolate(
     x: Any,
     size: Any,

@@ -95,7 +95,7 @@ def _cosine(x: Tensor, y: Tensor, axis: int, *, least: float, more: float) -> Te
     return cast(cosine, x.dtype)
 
 
-@public()
+@public(known_as=["triplet_margin_loss", "triplet_margin"])
 def triplet(
     anchor: Any,
     positive: Any,

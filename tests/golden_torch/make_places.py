@@ -208,7 +208,7 @@ def measure(golden: Golden, rng: Rng) -> dict[str, Array]:
     xs = {k: torch.tensor(a, requires_grad=a.dtype.kind == "f") for k, a in golden.arrays.items()}
     found = golden.peer(**xs)
     result, *others = found if isinstance(found, tuple) else (found,)
-    seed = torch.tensor(rng.normal(size=tuple(result.shape)))
+    seed = torch.tensor(rng.normal(size=tuple(result.shape)), dtype=result.dtype)
     smooth = {name: x for name, x in xs.items() if x.requires_grad}
     grads = torch.autograd.grad(
         (result * seed).sum(), list(smooth.values()), allow_unused=True, materialize_grads=True
