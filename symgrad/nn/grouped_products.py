@@ -39,7 +39,8 @@ def grouped_mm(a: Any, b: Any, offsets: Any = None) -> Tensor:
 
     Of a mixture of experts `a` is (rows, k), `b` is (groups, k, n), and group g has the rows from
     `offsets[g - 1]`, or 0, to below `offsets[g]`; the result is (rows, n). `offsets` are integers
-    that do not fall; rows from the last of them on belong to no group, and are 0 in the result.
+    that do not fall, and what is beyond the rows counts as their end; rows from the last of them on
+    belong to no group, and are 0 in the result.
     What the groups divide is the axis that both lack:
 
     - (rows, k) with (groups, k, n), groups of rows: (rows, n).
@@ -105,7 +106,7 @@ class _Blocks:
 
 
 def _blocks(rows: Dim, ends: Tensor, size: int) -> _Blocks:
-    groups = ends.shape[0]
+    groups, ends = ends.shape[0], minimum(ends, rows)
     starts = place(slice_axes(ends, (0,), (groups - 1,), (1,)), (groups,), (1,), (1,))
     counts = floor_divide(add(subtract(ends, starts), size - 1), size)
     last = cumulative_sum(counts, axis=0)
@@ -125,8 +126,9 @@ def _size_of_block(rows: Dim) -> int:
 
 def _rows_of(x: Tensor, blocks: _Blocks) -> Tensor:
     """Return the rows of each block, zeros where it has none: (blocks, rows, features)."""
-    found = gather(x, [where(blocks.is_row, blocks.row, 0)], 0)
-    return where(expand_dims(blocks.is_row, axis=2), found, 0)
+    rows, features = x.shape
+    with_zeros = place(x, (rows + 1, features), (0, 0), (1, 1))  # there may be no other row
+    return gather(with_zeros, [where(blocks.is_row, blocks.row, rows)], 0)
 
 
 def _by_rows(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:

@@ -93,11 +93,15 @@ def test_rows_of_no_group_are_zeros_and_have_no_gradient() -> None:
 
 def test_groups_of_rows_whose_number_is_not_known() -> None:
     a, b = sg.placeholder((None, 2)), sg.placeholder((2, 2, 3))
-    step = sg.compile([a, b], sg.nn.grouped_mm(a, b, [3, 5]))
+    offsets = sg.placeholder((2,), "int32")
+    step = sg.compile([a, b, offsets], sg.nn.grouped_mm(a, b, offsets))
     weights = np.stack([np.ones((2, 3)), np.full((2, 3), 10.0)]).astype(np.float32)
     for rows in (5, 70, 300):
-        found = step(np.ones((rows, 2), np.float32), weights)
+        found = step(np.ones((rows, 2), np.float32), weights, [3, 5])
         np.testing.assert_array_equal(found[:6, 0], [2, 2, 2, 20, 20, 0][:rows])
+    assert step(np.ones((0, 2), np.float32), weights, [0, 0]).shape == (0, 3)
+    found = step(np.ones((4, 2), np.float32), weights, [3, 500])
+    np.testing.assert_array_equal(found[:, 0], [2, 2, 2, 20])
 
 
 def test_products_of_quantized_matrices() -> None:
