@@ -19,6 +19,7 @@ import pytest
 import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops import masks
 from symgrad.graph.reference import evaluate
 
 Jet = tuple[float, float, float]  # a value, and its first and second derivative by x
@@ -239,6 +240,12 @@ def _in_rows(f: Stage, v: Any, x: Any) -> Any:
     """Return `f` of matrices, the columns of which are first in the vectors."""
     result = f(v.reshape(2, 3).T, x.reshape(2, 3).T)
     return result.T.reshape(6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_masks_that_are_made_one_condition_say_the_same(seed, monkeypatch):
+    monkeypatch.setattr(masks, "_MOST_LITERALS", 1)  # a random function has few of them
+    test_ways_that_fork_under_where(seed)
 
 
 @pytest.mark.parametrize("inner", sorted(_REGIONS))
