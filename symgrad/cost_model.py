@@ -290,7 +290,7 @@ LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.
 _PACKING = {
     "none": 0.0, "copy": 0.15, "transpose": 0.5, "gather": 1.5, "lines": 1.5, "pairs": 0.2,
-    "windows": 0.75, "split": 0.05,
+    "windows": 0.75, "split": 0.05, "held": 0.1,
 }  # fmt: skip
 _LOOKING = 1.0  # copying an element to see whether it is finite: others wait for it
 # An element of an operand that comes from no near cache.
@@ -303,18 +303,18 @@ _ROW = 2.0  # of a tile: it begins on another line of the result
 _PIECE = 6.0  # finding the next terms of a sum that are counted in digits, in both operands
 # Rows of one pixel, in so many images, are worth tiles of their own where so much more of a
 # convolution is products with padding that such tiles leave out.
-LEAST_ROWS_BESIDE = 6
-LEAST_LEFT_OUT = 0.015
+LEAST_ROWS_BESIDE, LEAST_LEFT_OUT = 6, 0.015
 # Then padding is in no memory, where pixels of the operand and of the result have so many channels,
 # which a product reads where they lie since they need no wider dtype.
-LEAST_CHANNELS_BESIDE = 16
-LEAST_BITS_IN_PLACE = 32
+LEAST_CHANNELS_BESIDE, LEAST_BITS_IN_PLACE = 16, 32
 # Setting up a tile, and bringing one vector of it to the epilogue and through it.
 _TILE = 12.0
 _VECTOR = 2.0
 _SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
 # Split sums: products of fewer vectors of columns and so many terms; adding up lanes of a vector.
 MOST_SPLIT_VECTORS, SPLIT_TERMS, _JOINED = 3, range(16, 1025), 0.25
+# A held right: rows of a tile, columns, registers beside it and the sums, products written out.
+MOST_HELD_ROWS, LEAST_HELD_COLUMNS, SPARE_OF_HELD, HELD_WRITTEN_OUT = 64, 3, 2, 300
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
 _CONFIGURING = 170.0

@@ -164,6 +164,11 @@ class Target:
         return self.architecture == "x86_64" and self.vector_bytes == 64
 
     @property
+    def folds_broadcasts(self) -> bool:
+        """Whether a multiply-add reads an element of memory for all lanes: AVX-512's."""
+        return self.architecture == "x86_64" and self.vector_bytes == 64
+
+    @property
     def guesses_roots(self) -> bool:
         """Whether 14 bits of reciprocal square roots are one instruction: AVX-512's."""
         return self.scales_floats

@@ -26,7 +26,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.epilogue import Epilogue, ResultAt, TileEpilogue
-from symgrad.codegen.contract.lifted import Lift, can_lift, plan_sizes, unlifted
+from symgrad.codegen.contract.lifted import Lift, can_lift, most_tile_elements, plan_sizes, unlifted
 from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
 from symgrad.codegen.contract.panel_packing import packs_within
 from symgrad.codegen.contract.pixel_packing import PixelPacking
@@ -100,8 +100,7 @@ class _LoopNest:
         self._plan = plan
         self._stored = Elements(plan.dtype, plan.compute, target)
         self._sizes = plan_sizes(plan, lift)
-        # A tile is in registers before its sums are stored.
-        most = None if lift is unlifted else target.vector_registers * plan.lanes
+        most = None if lift is unlifted else most_tile_elements(plan, target)
         self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
         self._variants = variants
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)

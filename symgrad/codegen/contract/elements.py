@@ -170,6 +170,21 @@ class Elements:
             read = builder.insert_element(read, item, ir.Constant(_LANE, lane))
         return self._convert(builder, read, width)
 
+    def store(self, builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, count: int) -> None:
+        """Store the first `count` lanes, which are elements as they are in memory.
+
+        Not a byte beyond the elements is written.
+        """
+        kind, align = value.type, self.stored.itemsize
+        if count == kind.count:
+            builder.store(value, pointer, align=align)
+            return
+        masks = ir.VectorType(ir.IntType(1), kind.count)
+        name = f"llvm.masked.store.v{kind.count}f{self.stored.bits}.p0"
+        masked = declare(builder.module, name, ir.VoidType(), [kind, POINTER, masks])
+        mask = ir.Constant(masks, [lane < count for lane in range(kind.count)])
+        builder.call(masked, [value, pointer, mask])
+
     def prefetch(self, builder: ir.IRBuilder, pointer: ir.Value, count: int) -> None:
         """Ask the second-level cache for the lines of `count` adjacent elements."""
         for start in range(0, count, self.target.memory.line_bytes // self.stored.itemsize):

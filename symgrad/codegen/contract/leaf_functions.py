@@ -19,6 +19,7 @@ from functools import lru_cache
 from symgrad.codegen import ir
 from symgrad.codegen.contract.dot import DotKernel, emit_dot_kernel
 from symgrad.codegen.contract.elements import Elements
+from symgrad.codegen.contract.held_kernel import HeldKernel, emit_held_kernel
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel, emit_matrix_kernel
 from symgrad.codegen.contract.microkernel import emit_microkernel
@@ -31,7 +32,7 @@ from symgrad.codegen.contract.split_packing import SplitPacker, emit_split_packe
 from symgrad.codegen.target import Target, bind_function
 
 Leaf = (
-    Microkernel | DotKernel | PairKernel | MatrixKernel | SplitKernel
+    Microkernel | DotKernel | PairKernel | MatrixKernel | SplitKernel | HeldKernel
     | PanelPacker | PairPacker | SplitPacker
 )  # fmt: skip
 
@@ -72,7 +73,8 @@ def shared_level(leaf: Leaf) -> Target | None:
 
 def _elements(leaf: Leaf) -> Iterator[Elements]:
     """Yield what a leaf states of its operands, if it states all of them."""
-    if isinstance(leaf, Microkernel | DotKernel | PanelPacker | SplitKernel | SplitPacker):
+    stated = Microkernel | DotKernel | PanelPacker | SplitKernel | SplitPacker | HeldKernel
+    if isinstance(leaf, stated):
         values = (getattr(leaf, field.name) for field in fields(leaf))
         yield from (value for value in values if isinstance(value, Elements))
 
@@ -116,5 +118,7 @@ def _emit(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
             return emit_pair_packer(module, leaf)
         case SplitKernel():
             return emit_split_kernel(module, leaf)
+        case HeldKernel():
+            return emit_held_kernel(module, leaf)
         case SplitPacker():
             return emit_split_packer(module, leaf)

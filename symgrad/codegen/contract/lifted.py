@@ -15,6 +15,8 @@ from collections.abc import Callable
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.target import Target
+from symgrad.cost_model import MOST_HELD_ROWS
 from symgrad.records import dataclass
 
 # Returns a parameter for which calls pass a value, or that value.
@@ -29,10 +31,20 @@ def unlifted(value: ir.Value) -> ir.Value:
 def can_lift(plan: ContractPlan) -> bool:
     """Return whether the loops of `plan` are the same for other sizes."""
     asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
-    is_plain = plan.method in ("tile", "split") and plan.pack_left == "none" and not plan.borders
+    is_plain = plan.method in ("tile", "split", "held") and not plan.borders
+    is_plain = is_plain and plan.pack_left == "none"
     is_even = plan.tiles_of_run == plan.row_tiles and not plan.has_pieces
     reads_ahead = asks or plan.met > 0 or plan.goes_on is not None
     return is_plain and is_even and plan.k_blocks == 1 and not reads_ahead
+
+
+def most_tile_elements(plan: ContractPlan, target: Target) -> int:
+    """Return how many sums the largest tile with the loops of `plan` has.
+
+    It is in registers before it is stored, but for one of a held right, of which some rows are.
+    """
+    is_held = plan.method == "held"
+    return (MOST_HELD_ROWS if is_held else target.vector_registers) * plan.lanes
 
 
 @dataclass(frozen=True, slots=True)

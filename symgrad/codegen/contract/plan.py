@@ -25,8 +25,9 @@ from symgrad.records import dataclass
 Axis = Literal["n", "m"]
 # The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot"); or
 # columns whose terms are added up in pairs ("pairs"), or in squares by a matrix unit ("matrix"); or
-# the even and the odd terms of columns, beside each other ("split").
-Method = Literal["tile", "dot", "pairs", "matrix", "split"]
+# the even and the odd terms of columns, beside each other ("split"). Those of "held" are columns,
+# too, and registers hold all terms of the right.
+Method = Literal["tile", "dot", "pairs", "matrix", "split", "held"]
 # How a panel of an operand is brought to the order the microkernel reads it in: not at all, by
 # copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
 # element; or, for "dot", each line of it made contiguous along k; or in squares of pairs of terms.
@@ -54,9 +55,6 @@ class ContractPlan:
     for a part of the next packed panel, with `asks_for_block` for a part of what both operands have
     in the next block of k, and others for the rest; so it is with `next_steps` where rows of both
     are steps of k, and with `next_source` for what the next panel is packed from, where that is
-    packed late and no near cache has it. The next product of a loop around may begin behind all
-    rows of this one, or all steps of k, as `goes_on` says: then what that one reads, and its
-    epilogue touches, is asked for. An epilogue meets `met` elements for each one of the result that
     packed late and no near cache has it. The next product of a loop around may begin behind all
     rows of this one, or all steps of k, as `goes_on` says: then what that one reads, and its
     epilogue touches, is asked for. An epilogue meets `met` elements for each one of the result that

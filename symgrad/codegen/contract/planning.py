@@ -18,6 +18,7 @@ from symgrad.codegen.contract.block_planning import (
     with_short_blocks,
 )
 from symgrad.codegen.contract.border import share_outside, with_borders
+from symgrad.codegen.contract.held_planning import can_hold_right, held_cycles, plan_held
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_planning import (
     can_multiply_pairs,
@@ -69,13 +70,13 @@ def plan_contract(
     *,
     streams: int = 1,
     borders: tuple[ZeroBorder, ...] = (),
-    splits: bool = True,
+    only_tiles: bool = False,
 ) -> ContractPlan:
     """Decide how to compute the `m` by `n` sums of `k` products of `lhs` and `rhs`.
 
     `result` has the strides the epilogue will mostly store with, and `streams` is how many buffers
     of the size of the result it reads and writes. `lhs` is 0 in its `borders`, or not there.
-    Vectors are split only if `splits`.
+    No vectors are split and no right is held if there are to be `only_tiles`.
     """
     assert min(m, n, k) >= 0, f"sizes of a contraction are not negative: {m}, {n}, {k}"
     assert dtype.is_float or dtype.is_integer, f"no contraction of {dtype}"
@@ -108,7 +109,8 @@ def plan_contract(
     if m == 0 or n == 0:
         return start
     ways = _ways(start, _canonical(result, m, n), target, borders)
-    cycles, cheapest = _cheapest([way for way in ways if splits or way[1].method != "split"])
+    others = ("split", "held") if only_tiles else ()
+    cycles, cheapest = _cheapest([way for way in ways if way[1].method not in others])
     chosen = choose_blocks(cheapest, target.memory)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
@@ -159,6 +161,10 @@ def _ways(
             width = _choose_width(way.columns, way.lanes)
             shape = replace(plan_split(way, target), vector_width=width)
             ways.append((split_cycles(shape) + _surrounding_cycles(shape, stride), shape))
+        if can_hold_right(way, target):
+            width = _choose_width(way.columns, way.lanes)
+            shape = replace(plan_held(way), vector_width=width)
+            ways.append((held_cycles(shape) + _surrounding_cycles(shape, stride), shape))
     if can_multiply_pairs(plan, target) and not has_digits(plan):
         for way, stride in ((plan, result.column_stride), (turned, result.row_stride)):
             shape = plan_pairs(way, target)

@@ -99,9 +99,9 @@ def _plan_of_sums(product: Product, lhs: Operand, target: Target) -> ContractPla
     )
     plan = planned()
     # Tiles that ask for what the next product reads are worth more than full vectors.
-    is_split = plan.method == "split"
-    asks = is_split and _goes_on(product, replace(plan, method="tile")) is not None
-    return planned(splits=False) if asks else plan
+    is_other = plan.method in ("split", "held")
+    asks = is_other and _goes_on(product, replace(plan, method="tile")) is not None
+    return planned(only_tiles=True) if asks else plan
 
 
 def _result_of(product: Product) -> Store:
@@ -120,12 +120,12 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
         case _:
             return plan
     is_plain = plan.dtype == plan.compute == plan.accumulate == product.dtype
-    is_direct = plan.method in ("tile", "split") and plan.k_blocks == 1 and plan.k > 0
+    is_direct = plan.method in ("tile", "split", "held") and plan.k_blocks == 1 and plan.k > 0
     across, down = product.columns[0], product.rows[0]
     if plan.vector_axis == "m":
         across, down = down, across
     row = step_within(index, down, plan.row_run)
-    whole = plan.lanes // 2 if plan.method == "split" else plan.lanes
+    whole = {"split": plan.lanes // 2, "held": 1}.get(plan.method, plan.lanes)
     is_whole = plan.edge_columns % whole == 0
     is_whole = is_whole and step_within(index, across, plan.column_run) == 1
     if not (is_plain and is_direct and is_whole) or row is None:
@@ -183,8 +183,9 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     right = product.rhs if plan.vector_axis == "n" else product.lhs
     size = plan.k * plan.columns
     is_turned = plan.pack_right in ("transpose", "split") and plan.right.row_stride == 1
+    is_asked = is_turned or plan.method == "held"
     is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // 4
-    return size if is_turned and is_small and _steps_by(right, size) else 0
+    return size if is_asked and is_small and _steps_by(right, size) else 0
 
 
 def _steps_by(operand: StridedOperand, step: int) -> bool:

@@ -15,6 +15,7 @@ from symgrad.codegen.contract.border import inner_borders
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel
 from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.held_planning import held_kernel
 from symgrad.codegen.contract.leaf_functions import leaf_function
 from symgrad.codegen.contract.lifted import Lift
 from symgrad.codegen.contract.matrix_kernel import MatrixKernel
@@ -111,7 +112,7 @@ def emit_variants(
         for h in (heights[:1] if is_tall else heights)
         if packs_within(plan)
     )
-    if plan.method == "split":
+    if plan.method in ("split", "held"):
         packers = [split_packer(plan, stored, w) for w in widths if plan.pack_right != "none"]
         return Variants(kernels, (), (), tuple(leaf_function(module, p) for p in packers))
     left, right = plan.left.transposed, plan.right
@@ -196,6 +197,8 @@ def _emit_kernel(
         return leaf_function(module, _dot_kernel(plan, left, right, rows, columns))
     if plan.method == "pairs":
         return leaf_function(module, _pair_kernel(plan, rows, columns))
+    if plan.method == "held":
+        return leaf_function(module, held_kernel(plan, stored, rows, columns))
     if plan.method == "split":
         return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":
