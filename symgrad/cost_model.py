@@ -272,7 +272,7 @@ STEPS_A_LINE = 4  # of k, in which a microkernel asks for a line of the next pac
 CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
 STEPS_A_ROW = 16  # and at most for a row of what the next epilogue meets, if that is not much
 # A tile asks for where it is stored, by a branch in its loop, if it has so few for each line there.
-MOST_STEPS_A_LINE = 24
+MOST_STEPS_A_LINE, MOST_STEPS_A_RIGHT_LINE = 24, 2
 FEW_PANELS = 4  # that read a block of the left: for the first of more it is brought near
 # Of ways that cost hardly more than the cheapest one, panels of one width are taken, if so many.
 NEARLY_CHEAPEST = 1.05

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import POINTER, Elements, index
+from symgrad.codegen.contract.elements import POINTER, Elements, index, prefetch
 from symgrad.codegen.contract.operand import AskedSource, NextSteps
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.cost_model import STEPS_A_LINE
@@ -59,6 +59,8 @@ def emit_asking(
         _emit_asking_for_rows(builder, kernel, asked[0], step, steps)
     if kernel.next_source is not None:
         _emit_asking_for_source(builder, kernel, kernel.next_source, asked[0], span)
+    if kernel.right_lines:
+        ask_for_right(builder, kernel.right, asked[0], step, (steps, kernel.right_lines))
     if kernel.asks_for_panel:
         (following,) = asked
         offset = builder.mul(step, index(elements_asked(kernel.right)))
@@ -69,6 +71,21 @@ def emit_asking(
         turn = builder.and_(step, index(STEPS_A_LINE - 1))
         with builder.if_then(builder.icmp_signed("==", turn, index(0))):
             kernel.right.prefetch(builder, line, 1)
+
+
+def ask_for_right(
+    builder: ir.IRBuilder,
+    right: Elements,
+    following: ir.Value,
+    step: ir.Value,
+    counts: tuple[int, int],
+) -> None:
+    """Ask for lines side by side, in `counts` of steps from `step` on and of lines in each."""
+    steps, lines = counts
+    line = right.target.memory.line_bytes // right.stored.itemsize
+    for number in range(steps * lines):
+        offset = builder.add(builder.mul(step, index(lines * line)), index(number * line))
+        prefetch(builder, right.address(builder, following, offset), is_write=False)
 
 
 def _emit_asking_for_steps(

@@ -9,7 +9,13 @@ from symgrad.codegen.contract.block_planning import has_digits
 from symgrad.codegen.contract.operand import AskedRows, AskedSource, NextSteps
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import FEW_PANELS, SHORT_PIECE, STEPS_A_LINE
+from symgrad.cost_model import (
+    FEW_PANELS,
+    MOST_STEPS_A_RIGHT_LINE,
+    SHORT_PIECE,
+    STEPS_A_LINE,
+)
+from symgrad.graph.types import ALIGNMENT
 from symgrad.records import replace
 
 
@@ -55,6 +61,27 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
         right=AskedRows(right.row_stride, -(-plan.columns // turns)),
     )
     return replace(plan, asks_for_next=False, next_steps=steps)
+
+
+def right_lines_a_step(plan: ContractPlan) -> int:
+    """Return how many lines of the next right a tile asks for in each step of k, if tiles do.
+
+    A packer that asks for all of them has more on their way than a processor has room for. Tiles do
+    where they are few and that right is dense; else 0 is returned.
+    """
+    line = ALIGNMENT // plan.dtype.itemsize
+    lines = -(-plan.next_right // line)
+    steps = plan.row_tiles * plan.panels * plan.k
+    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
+    is_free = not asks and plan.goes_on is None and plan.k_blocks == 1 and not plan.has_pieces
+    is_packed = plan.pack_right in ("transpose", "split") and plan.right.column_stride == plan.k
+    is_few = 0 < steps <= MOST_STEPS_A_RIGHT_LINE * lines
+    return -(-lines // steps) if is_free and is_packed and is_few else 0
+
+
+def next_panel_asked(plan: ContractPlan) -> int:
+    """Return how far behind a line that a packer reads the one is that it asks for; 0 for none."""
+    return 0 if right_lines_a_step(plan) else plan.next_right
 
 
 def _is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:

@@ -59,11 +59,11 @@ class ContractPlan:
     rows of this one, or all steps of k, as `goes_on` says: then what that one reads, and its
     epilogue touches, is asked for. An epilogue meets `met` elements for each one of the result that
     are in memory and no near cache: the next are asked for. The right of the next product of a loop
-    around begins `next_right` elements behind this one, and is asked for where this one is packed;
-    0 says that it is not. A panel of the right that `packs_late` is packed when its first tile
-    reads it, not before all. Where nothing is done with results a tile is stored where they are:
-    they have rows `result_row` apart, and go past the caches with `is_streamed`. Registers hold
-    `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
+    around begins `next_right` elements behind this one, and is asked for where this one is packed
+    or read; 0 says that it is not. A panel of the right that `packs_late` is packed when its first
+    tile reads it, not before all. Where nothing is done with results a tile is stored where they
+    are: they have rows `result_row` apart, and go past the caches with `is_streamed`. Registers
+    hold `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
     """
 
     m: int

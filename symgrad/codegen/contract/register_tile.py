@@ -36,10 +36,10 @@ class Microkernel:
     asked for, a line of each row every so many steps, or line after line where rows follow one
     another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
     panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` or
-    `next_source` says; with `steps_a_row` rows that it is told of, one in so many steps, or with
-    `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
-    given are added up. One that `packs` stores each row of the right that it reads, in whole
-    vectors one after the other, where others read it.
+    `next_source` says, or `right_lines` of them a step; with `steps_a_row` rows that it is told of,
+    one in so many steps, or with `asks_for_results` those of its tile. With `inner` borders only
+    pieces within the spans it is given are added up. One that `packs` stores each row of the right
+    that it reads, in whole vectors one after the other, where others read it.
     """
 
     rows: int
@@ -68,6 +68,7 @@ class Microkernel:
     asks_for_panel: bool = False
     next_steps: NextSteps | None = None
     next_source: AskedSource | None = None
+    right_lines: int = 0
     steps_a_row: int = 0
     asks_for_results: bool = False
     packs: bool = False
@@ -78,7 +79,8 @@ class Microkernel:
         """Places that the kernel is told of, where what it asks for begins; Met has its own."""
         if self.next_steps is not None:
             return 2
-        return int(self.asks_for_next or self.asks_for_panel or self.next_source is not None)
+        is_part = self.asks_for_panel or self.next_source is not None or self.right_lines > 0
+        return int(self.asks_for_next or is_part)
 
     @property
     def is_written_out(self) -> bool:

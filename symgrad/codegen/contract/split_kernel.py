@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.asking import ask_for_right
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -42,7 +43,7 @@ class SplitKernel:
     the former lie together. Of a right that is packed in pairs of terms `right_k` is 0; else its
     terms are so far apart. Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`),
     with whole vectors, or is a part of the result; of that a pair of terms asks for `asked`
-    elements more, if it is not 0.
+    elements more, if it is not 0. Each term asks for `right_lines` of the next right.
     """
 
     pairs: Pairs
@@ -56,6 +57,7 @@ class SplitKernel:
     tile_row: int
     is_aside: bool
     asked: int = 0
+    right_lines: int = 0
 
     @property
     def vectors(self) -> int:
@@ -75,11 +77,12 @@ class SplitKernel:
 def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
-    It is never called to go on with sums.
+    It is never called to go on with sums. One that asks for the next right is told where, too.
     """
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)])
+    kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
+    kind = ir.FunctionType(ir.VoidType(), kinds + [POINTER] * (kernel.right_lines > 0))
     function = kernel_function(module, kind, "contract.split")
-    left, right, tile, k, _ = function.args
+    left, right, tile, k, _, *asked_right = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     vector = ir.VectorType(scalar_type(kernel.elements.compute), kernel.lanes)
     before = builder.block
@@ -91,6 +94,8 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     if kernel.asked:
         asked = builder.mul(step, index(kernel.asked // 2))
         prefetch(builder, kernel.elements.address(builder, tile, asked), is_write=True)
+    for place in asked_right:
+        ask_for_right(builder, kernel.elements, place, step, (2, kernel.right_lines))
     added = _emit_pair(builder, kernel, places, sums)
     following = builder.add(step, index(2), flags=("nuw", "nsw"))
     apart = 2 * kernel.left_k, kernel.right_pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symgrad.codegen.contract.asking_planning import next_panel_asked, right_lines_a_step
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.split_kernel import SplitKernel
@@ -24,6 +25,7 @@ def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) 
         tile_row=plan.tile_row,
         is_aside=plan.result_row == 0,
         asked=_asked(plan, columns),
+        right_lines=right_lines_a_step(plan),
     )
 
 
@@ -48,5 +50,5 @@ def split_packer(plan: ContractPlan, stored: Elements, count: int) -> SplitPacke
         rest=0 if across == 1 else plan.k % plan.lanes,
         lanes=plan.lanes,
         elements=stored,
-        next_panel=plan.next_right,
+        next_panel=next_panel_asked(plan),
     )

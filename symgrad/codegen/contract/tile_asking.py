@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.asking import elements_asked
+from symgrad.codegen.contract.asking_planning import right_lines_a_step
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, index
 from symgrad.codegen.contract.operand import AskedSource
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
+from symgrad.graph.types import ALIGNMENT
 from symgrad.records import replace
 
 
@@ -51,6 +53,12 @@ class TileAsking:
             return (self._part_of_next_source(plan.next_source, down, at),)
         number = builder.mul(at.panel, builder.sub(at.tiles[1], at.tiles[0]))
         number = builder.add(number, down)
+        if lines := right_lines_a_step(plan):
+            part = plan.k * lines * ALIGNMENT // plan.dtype.itemsize
+            offset = builder.add(builder.mul(number, index(part)), index(plan.next_right))
+            return (
+                self._stored.address(builder, self._places.right_at(index(0), index(0)), offset),
+            )
         if plan.asks_for_block:
             return (self._part_of_next_block(number, at.steps, near[0]),)
         if plan.next_steps is not None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.asking_planning import next_panel_asked, right_lines_a_step
 from symgrad.codegen.contract.border import inner_borders
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot import DotKernel
@@ -143,7 +144,7 @@ def emit_variants(
         replace(
             _packer(plan, stored, plan.pack_right, right, (w, plan.whole_vectors(w))),
             sees_zeros=plan.sees_zeros,
-            next_panel=plan.next_right if plan.pack_right == "transpose" else 0,
+            next_panel=next_panel_asked(plan) if plan.pack_right == "transpose" else 0,
         )
         for w in widths
     ]
@@ -252,6 +253,7 @@ def _microkernel(
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
         next_steps=plan.next_steps,
         next_source=plan.next_source,
+        right_lines=right_lines_a_step(plan),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),

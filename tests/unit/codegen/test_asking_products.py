@@ -21,6 +21,7 @@ from symgrad.graph.graph import Graph
 from symgrad.records import replace
 from tests.support.floors import Memory, Variant, compile_for, run_variants
 from tests.support.schedules import batches_blocked
+from tests.unit.codegen.test_stored_results import plans_of
 
 # Rows, columns and k, with and without leftovers of tiles, of lines and of a last tile.
 SHAPES = ((24, 64, 64), (13, 67, 37), (1, 40, 10), (50, 20, 259))
@@ -212,3 +213,33 @@ def test_asking_behind_the_last_block_touches_nothing(number):
     ways = [Variant(blocks=True, threads=Threads(n, least_cycles=0)) for n in (1, 2)]
     ways += [Variant(blocks=True, memory=Memory(side)) for side in ("start", "end")]
     assert run_variants(graph, arrays, ways) is None
+
+
+def turned_batch(n: int, count: int = 9, dtype: str = "float64") -> Graph:
+    x, y = (sg.placeholder((count, n, n), dtype) for _ in range(2))
+    return Graph([x @ y.mT], [x, y])
+
+
+def test_few_tiles_ask_for_the_next_right_of_a_batch_and_else_its_packer_does():
+    def lines(graph: Graph) -> int:
+        (plan,) = plans_of(graph)
+        asked = asking_planning.next_panel_asked(plan), asking_planning.right_lines_a_step(plan)
+        assert plan.next_right > 0
+        assert asked.count(0) == 1
+        return asked[1]
+
+    assert [lines(turned_batch(n)) for n in (16, 32)] == [1, 1]
+    assert lines(turned_batch(24, dtype="float32")) == 1
+    x, y = sg.placeholder((9, 500, 16), "float64"), sg.placeholder((9, 16, 16), "float64")
+    assert lines(Graph([x @ y.mT], [x, y])) == 0
+
+
+@pytest.mark.parametrize("n", [13, 16, 24, 31])
+def test_batches_that_ask_for_the_next_right_have_the_same_bits_on_two_threads(n):
+    graph = turned_batch(n, 301)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((301, n, n)) for _ in range(2))
+    steps = [sg.compile(graph.inputs, graph.outputs, threads=threads) for threads in (1, 2)]
+    one, two = (np.asarray(step(a, b)[0]) for step in steps)
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_allclose(one, a @ b.swapaxes(1, 2), rtol=1e-12, atol=1e-12)
