@@ -1,4 +1,4 @@
-"""Register blocking with a held right: the microkernel that has a small right in registers.
+"""Register blocking with an operand held in registers: the microkernel of a small right.
 
     right, held   b[0, :]  b[1, :]  ...  b[k-1, :]      a vector each, transposed as it is read
     left          a[i, 0]  a[i, 1]  ...  a[i, k-1]      each broadcast by a multiply-add

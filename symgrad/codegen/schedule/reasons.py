@@ -213,11 +213,12 @@ def _prefix_reason(prefix: Prefix) -> str:
 def _product_reason(product: Product, target: Target) -> str:
     high, wide = product.blocking.tile
     packed = " and ".join(product.blocking.pack) or "nothing"
-    cycles = product_plan(product, target).cycles
+    plan = product_plan(product, target)
+    held = ", the right held in registers" if plan.method == "held" else ""
     return (
-        f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed: at "
-        f"{cycles:,.0f} cycles the cheapest way for {product.rows[1]} by {product.columns[1]} sums "
-        f"of {product.inner[1]}"
+        f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed{held}: at "
+        f"{plan.cycles:,.0f} cycles the cheapest way for {product.rows[1]} by {product.columns[1]} "
+        f"sums of {product.inner[1]}"
     )
 
 
