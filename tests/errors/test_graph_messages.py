@@ -222,12 +222,13 @@ def test_what_is_no_tensor_is_no_output_of_a_graph():
 def test_what_is_no_update_of_a_graph():
     x, w = sg.placeholder((2,)), sg.variable([1.0, 2.0], name="w")
     nothing: Any = None
+    alone: Any = sg.Update(w, x)
     assert_refused(lambda: sg.Graph(x, updates=[nothing]), TypeError, """
         graph: update 0: NoneType is no Update
           --> <here>
           hint: sg.Update(variable, value) is one
     """)  # fmt: skip
-    assert_refused(lambda: sg.compile([x], x, sg.Update(w, x)), TypeError, """
+    assert_refused(lambda: sg.compile([x], x, alone), TypeError, """
         compile: updates is Update, a list of updates is needed
           --> <here>
     """)  # fmt: skip
