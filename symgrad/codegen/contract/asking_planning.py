@@ -48,7 +48,7 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
     is_across = plan.asks_for_next and left.row_stride == 1 and right.column_stride == 1
     is_plain = plan.pack_right == "none" and not plan.rows_first and plan.goes_on is None
     has_digits = left.row_digits or left.column_digits or right.column_digits or right.row_digits
-    is_whole = plan.block_tiles == plan.row_tiles and plan.block_panels == plan.panels_of_part
+    is_whole = plan.block_tiles == plan.tiles_of_part and plan.block_panels == plan.panels_of_part
     is_dense = 0 < left.column_stride <= 2 * plan.rows and 0 < right.row_stride <= 2 * plan.columns
     if not (is_across and is_plain and is_whole and is_dense) or has_digits or plan.k_blocks == 1:
         return plan

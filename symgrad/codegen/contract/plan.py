@@ -62,8 +62,10 @@ class ContractPlan:
     around begins `next_right` elements behind this one, and is asked for where this one is packed
     or read; 0 says that it is not. A panel of the right that `packs_late` is packed when its first
     tile reads it, not before all. Where nothing is done with results a tile is stored where they
-    are: they have rows `result_row` apart, and go past the caches with `is_streamed`. Registers
-    hold `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
+    are: they have rows `result_row` apart, and go past the caches with `is_streamed`. Panels begin
+    anew every `part_columns` columns, or tiles every `part_rows` rows, where threads have as many
+    each. Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, the least
+    of all ways.
     """
 
     m: int
@@ -101,6 +103,7 @@ class ContractPlan:
     is_streamed: bool = False
     packs_late: bool = False
     part_columns: int = 0
+    part_rows: int = 0
     borders: tuple[ZeroBorder, ...] = ()
     padding: PaddedPixels | None = None
 
@@ -127,8 +130,8 @@ class ContractPlan:
 
     @property
     def row_run(self) -> int:
-        """Rows that are evenly apart: all of them, or those of one step of the second digit."""
-        return run_of(self.left.row_digits, self.rows)
+        """Rows that are evenly apart: all, those of a step of the second digit, or of a thread."""
+        return self.part_rows or run_of(self.left.row_digits, self.rows)
 
     @property
     def column_run(self) -> int:
@@ -146,6 +149,8 @@ class ContractPlan:
 
     @property
     def row_tiles(self) -> int:
+        if self.part_rows:
+            return self.rows // self.part_rows * self.tiles_of_run
         return tiles_along(self.left.row_digits, self.rows, self.tile_rows)
 
     @property
@@ -162,6 +167,11 @@ class ContractPlan:
         if self.part_columns:
             return self.columns // self.part_columns * self.panels_of_run
         return tiles_along(self.right.column_digits, self.columns, self.tile_columns)
+
+    @property
+    def tiles_of_part(self) -> int:
+        """Tiles of a panel that a thread may have: all of them, or those of its rows."""
+        return self.tiles_of_run if self.part_rows else self.row_tiles
 
     @property
     def panels_of_part(self) -> int:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.pair_planning import multiplying_cycles
-from symgrad.codegen.contract.part_planning import part_columns, part_cycles
+from symgrad.codegen.contract.part_planning import even_columns, even_rows, part_cycles
 from symgrad.codegen.contract.plan import Axis, ContractPlan
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import LEAST_EVENED, packing_cycles, reading_cycles
-from symgrad.records import dataclass, replace
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def part_region(
 def choose_share(plan: ContractPlan, threads: int, target: Target) -> tuple[Share, float]:
     """Return how to cut the result, along the better axis, and the speed-up.
 
-    Along vectors it may be cut within a panel: then panels begin anew in each part.
+    It may be cut within a panel or a tile: then these begin anew in each part.
     """
     other: Axis = "m" if plan.vector_axis == "n" else "n"
     multiply = plan.rows * plan.columns * plan.k / plan.lanes / 2
@@ -76,14 +76,32 @@ def choose_share(plan: ContractPlan, threads: int, target: Target) -> tuple[Shar
         share = plan.columns_of(size) / plan.columns if is_across else size / tiles
         longest = (multiply + own) * share + whole
         ways.append((Share(axis, size, tiles), serial / longest))
-    columns = part_columns(plan, threads, target)
-    if columns is not None:
-        longest = multiply * part_cycles(plan, columns) + right / threads + left
-        size = replace(plan, part_columns=columns).panels_of_run
-        speed_up = serial / longest / LEAST_EVENED
-        ways.append((Share(plan.vector_axis, size, threads * size, columns), speed_up))
+    even = even_columns(plan, threads, target)
+    if even is not None:
+        longest = multiply * part_cycles(plan, even) + right / threads + left
+        ways.append((even, serial / longest / LEAST_EVENED))
     # Of equals the first: panels, whose packed block is the larger one.
-    return max(ways, key=lambda way: way[1])
+    best, speed_up = max(ways, key=lambda way: way[1])
+    return (_evened(plan, best, threads, target) if best.axis == other else best), speed_up
+
+
+def _evened(plan: ContractPlan, share: Share, threads: int, target: Target) -> Share:
+    """Return a share in rows with tiles that begin anew in each part, if that is more even.
+
+    The first tiles are a row higher than the last ones, and there may be one more in a part.
+    """
+    even = even_rows(plan, threads, target)
+    if even is None:
+        return share
+    longest = _rows_of(plan, share.tiles)
+    return even if longest >= LEAST_EVENED * part_cycles(plan, even) else share
+
+
+def _rows_of(plan: ContractPlan, tiles: int) -> float:
+    """Return which share of the rows the first `tiles` have."""
+    runs, rest = divmod(tiles, plan.tiles_of_run)
+    low = max(0, rest - plan.tall_tiles)
+    return (runs * plan.row_run + rest * plan.tile_rows - low) / plan.rows
 
 
 def _reading(plan: ContractPlan, memory: MemoryHierarchy) -> tuple[float, float]:

@@ -225,7 +225,11 @@ def _product_reason(product: Product, target: Target) -> str:
 def _shared(statement: Parallel) -> Iterator[str]:
     if statement.parts > 1:
         cycles = shared_cycles(statement)
-        yield (
+        reason = (
             f"{statement.parts} threads: it takes {cycles:,.0f} cycles, and sharing pays from "
             f"{SHARING_CYCLES:,} on"
         )
+        share = statement.parallel if isinstance(statement, Product) else None
+        if share is not None and share.by is not None:
+            reason += f", in equal parts: tiles begin anew every {share.by} along {share.axis}"
+        yield reason

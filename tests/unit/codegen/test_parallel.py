@@ -10,7 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
-from symgrad.codegen.contract.part_planning import in_parts, part_columns
+from symgrad.codegen.contract.asking_planning import with_next_steps
+from symgrad.codegen.contract.part_planning import even_columns, even_rows, in_parts
 from symgrad.codegen.contract.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
@@ -142,21 +143,49 @@ def test_panels_begin_anew_in_each_part_where_their_number_is_odd():
     assert (plan.tile_columns, plan.panels) == (48, 11)
     found, speed_up = choose_share(plan, 2, TARGET)
     assert (found, speed_up > 1.9) == (Share("n", 6, 12, 256), True)
-    part = in_parts(plan, 256, TARGET.memory)
+    part = in_parts(plan, found, TARGET.memory)
     assert (part.panels, part.panels_of_run, part.edge_columns) == (12, 6, 16)
     # Of 384 columns threads have four panels each.
     assert choose_share(Case(128, 384, 512).plan("x86-64-v4"), 2, TARGET)[0] == Share("n", 4, 8)
     # Narrow tiles of so few rows would add up their sums in several chains, so in another order.
-    assert part_columns(replace(plan, tile_rows=5), 2, TARGET) is None
+    assert even_columns(replace(plan, tile_rows=5), 2, TARGET) is None
     # Columns of no whole vectors, and more parts than there are panels.
-    assert part_columns(replace(plan, n=520), 2, TARGET) is None
-    assert part_columns(plan, 16, TARGET) is None
+    assert even_columns(replace(plan, n=520), 2, TARGET) is None
+    assert even_columns(plan, 16, TARGET) is None
+
+
+def test_tiles_begin_anew_in_each_part_where_their_rows_are_uneven():
+    # The gradient to the kernel of a convolution of 1 by 1 pixels, of 64 channels to 256.
+    plan = Case(256, 64, 25088, lhs="columns").plan("x86-64-v4")
+    assert (plan.tile_rows, plan.row_tiles, plan.panels) == (6, 43, 1)
+    found, _ = choose_share(plan, 2, TARGET)
+    assert found == Share("m", 22, 44, 128)  # 22 of 43 tiles would have 132 rows
+    part = in_parts(plan, found, TARGET.memory)
+    assert (part.row_run, part.row_tiles, part.tiles_of_run) == (128, 44, 22)
+    assert part.tall_tiles == 18
+    # As many tiles below each other, of which the first ones are a row higher.
+    found, _ = choose_share(Case(32, 64, 512).plan("x86-64-v4"), 2, TARGET)
+    assert found == Share("m", 3, 6, 16)
+    # Of many tiles one more or less is nothing; 257 rows are not even.
+    assert choose_share(Case(4096, 64, 256).plan("x86-64-v4"), 2, TARGET)[0].by is None
+    assert even_rows(replace(plan, m=257), 2, TARGET) is None
+    # Low tiles with few sums have these in several chains: other heights, another order.
+    assert even_rows(Case(16, 16, 512).plan("x86-64-v4"), 2, TARGET) is None
+
+
+def test_the_tiles_of_a_part_ask_for_what_it_reads_of_the_next_block():
+    plan = Case(256, 64, 25088, lhs="columns").plan("x86-64-v4")
+    part = in_parts(plan, Share("m", 22, 44, 128), TARGET.memory)
+    asked = with_next_steps(part, 22).next_steps
+    assert asked is not None
+    assert asked.turns * asked.left.elements >= 128
+    assert asked.turns * asked.steps >= part.block_k
 
 
 def test_a_right_that_is_far_from_one_thread_may_be_near_to_each_of_two():
     plan = Case(2048, 1024, 512).plan("x86-64-v4")
     memory = replace(TARGET.memory, l2_bytes=2 << 20)
-    part = in_parts(plan, 512, memory)
+    part = in_parts(plan, Share("n", 11, 22, 512), memory)
     assert (plan.packs_late, part.packs_late) == (False, True)
 
 
@@ -194,6 +223,7 @@ PRODUCTS = [
     (90, 100, 300, dtypes.bfloat16),  # always packed
     (50, 60, 40, dtypes.int8),
     (40, 160, 90, dtypes.float32),  # panels begin anew in each part
+    (90, 48, 300, dtypes.float32),  # tiles do
 ]
 
 
@@ -215,6 +245,11 @@ some_counts = pytest.mark.parametrize(
 def test_parts_of_a_product_have_the_bits_of_the_whole(form, m, n, k, dtype, counts, monkeypatch):
     monkeypatch.setattr(share_work, "LEAST_SPEED_UP", 1.05)
     assert_equal_bits(FORMS[form], (m, k), (k, n), dtype, form, counts)
+
+
+def test_a_gradient_to_a_kernel_in_equal_parts_has_the_bits_of_the_whole():
+    pixels, channels, filters = 400, 64, 256
+    assert_equal_bits(FORMS["TN"], (filters, pixels), (pixels, channels), dtypes.float32, "TN", (1, 2, 4))
 
 
 @some_counts
