@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from symgrad.codegen.contract.asking_planning import with_asking
 from symgrad.codegen.contract.block_planning import has_digits, packs_late
-from symgrad.codegen.contract.plan import Axis, ContractPlan
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.contract.unrolling import turns_of
 from symgrad.codegen.loops.blocking import Share

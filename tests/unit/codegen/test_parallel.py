@@ -249,7 +249,9 @@ def test_parts_of_a_product_have_the_bits_of_the_whole(form, m, n, k, dtype, cou
 
 def test_a_gradient_to_a_kernel_in_equal_parts_has_the_bits_of_the_whole():
     pixels, channels, filters = 400, 64, 256
-    assert_equal_bits(FORMS["TN"], (filters, pixels), (pixels, channels), dtypes.float32, "TN", (1, 2, 4))
+    assert_equal_bits(
+        FORMS["TN"], (filters, pixels), (pixels, channels), dtypes.float32, "TN", (1, 2, 4)
+    )
 
 
 @some_counts

@@ -81,6 +81,14 @@ def test_threads_are_explained_by_cycles():
     assert not any("threads" in text for text in alone)
 
 
+def test_equal_parts_of_a_product_are_explained_by_where_tiles_begin_anew():
+    a, b = sg.placeholder((3136, 256)), sg.placeholder((3136, 64))
+    step = sg.compile([a, b], sg.matrix_transpose(a) @ b, threads=2, target="x86-64-v4")
+    (found,) = reasons(step).values()
+    (text,) = (text for text in found if "2 threads: it takes " in text)
+    assert text.endswith(", in equal parts: tiles begin anew every 128 along m")
+
+
 def test_reasons_are_in_the_table():
     x = sg.placeholder((64,))
     kernels = sg.compile([x], sg.tanh(x)).kernels
