@@ -9,9 +9,9 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import prefetch
 from symgrad.codegen.llvm.expressions import emit_pointer
 from symgrad.codegen.llvm.scope import AskedLine, KernelScope
-from symgrad.codegen.loops.language import For, Index, Let, Op, Stmt
+from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Stmt
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.loops.next_rows import next_rows, rows_ahead
+from symgrad.codegen.loops.next_rows import next_of_windows, next_rows, rows_ahead
 
 LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer hold LLVM up
 
@@ -44,6 +44,15 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
         if line not in asked:
             asked.add(line)
             _ask_for(scope, buffer, replace(index, const=further), is_near=False)
+
+
+def emit_asking_in_fold(scope: KernelScope, fold: Fold) -> None:
+    """Ask for the place of a row of windows that the loop around the vectors reads next."""
+    along = scope.vector.variable
+    if not fold.asks or scope.around is None or along is None or scope.written_out is not None:
+        return
+    for buffer, index in next_of_windows(scope.around, along, fold):
+        _ask_for(scope, buffer, index, is_near=False)
 
 
 def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:

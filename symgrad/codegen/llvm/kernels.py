@@ -17,7 +17,7 @@ from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.sharing import part_region
-from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind
+from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind, emit_asking_in_fold
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
@@ -256,6 +256,7 @@ def _identities(scope: KernelScope, loop: Reduction, width: int) -> list[ir.Valu
 
 def _fold_step(fold: Fold, scope: KernelScope, carried: Sequence[ir.Value]) -> list[ir.Value]:
     width = scope.vector.width
+    emit_asking_in_fold(scope, fold)
     done = emit_body(scope, fold.body)
     items = [emit_atom(done, item, width) for item in fold.items]
     return _combine(done, fold, carried, items, width)

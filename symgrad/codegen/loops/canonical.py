@@ -182,6 +182,7 @@ class _Renamer:
             right=right,
             combine=combine,
             combined=combined,
+            asks=fold.asks,
         )
 
     def _prefix(self, prefix: Prefix) -> Prefix:

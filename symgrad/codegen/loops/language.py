@@ -245,8 +245,11 @@ class Fold(Combining):
     results, element k to partial result k % n in the order of k; these are combined by halves (0
     with n/2, 1 with n/2 + 1, ...), and the elements that are left are combined onto the result one
     by one. The order is thereby fixed, whatever the machine's vectors are. An item that does not
-    depend on the fold's variable is one like any other.
+    depend on the fold's variable is one like any other. One that `asks` brings near what the next
+    iteration of the loop around reads of windows.
     """
+
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

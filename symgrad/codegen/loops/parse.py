@@ -237,9 +237,10 @@ class _Parser(TokenReader):
 
     def _fold(self) -> Fold:
         accumulators, var, extent, lanes = self._head()
+        asks = self.accept("asks")
         combining = self._combining(accumulators)
         self._values.update((a.name, a.identity.dtype) for a in accumulators)
-        return Fold(accumulators, var, extent, lanes, *combining)
+        return Fold(accumulators, var, extent, lanes, *combining, asks)
 
     def _prefix(self) -> Prefix:
         accumulators, var, extent, lanes = self._head()

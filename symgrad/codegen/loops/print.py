@@ -220,8 +220,8 @@ class _Printer:
 
 
 def _print_marks(loop: Reduction) -> str:
-    if not isinstance(loop, Prefix):
-        return ""
+    if isinstance(loop, Fold):
+        return " asks" * loop.asks
     return " exclusive" * loop.exclusive + " ordered" * loop.ordered
 
 

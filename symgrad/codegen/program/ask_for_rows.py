@@ -5,8 +5,9 @@
     launch @k1(input0, output0)    // for i1 in 0..1024 vector(16) asks { ... }
 
 It is sweeps that have become one kernel that go over a row several times. Which loop asks, and of
-what rows, is in `schedule/ask_for_rows.py`. And long elementwise loops, which some kernels may have
-become together, ask for the next page: see `schedule/ask_ahead.py`.
+what rows, is in `schedule/ask_for_rows.py`, and in `schedule/ask_for_windows.py` for windows. And
+long elementwise loops, which some kernels may have become together, ask for the next page: see
+`schedule/ask_ahead.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.schedule.ask_ahead import ask_ahead as marked_for_pages
 from symgrad.codegen.schedule.ask_for_rows import ask_for_rows as marked_for_rows
+from symgrad.codegen.schedule.ask_for_windows import ask_for_windows as marked_for_windows
 from symgrad.codegen.target import Target
 
 
-def ask_for_rows(program: Program) -> Program:
-    """Return `program` with kernels that ask for the next row where that pays."""
-    return rewrite_kernels(program, marked_for_rows)
+def ask_for_rows(program: Program, target: Target) -> Program:
+    """Return `program` with kernels that ask for the next row, also of windows, where that pays."""
+    return rewrite_kernels(program, lambda k: marked_for_windows(marked_for_rows(k), target))
 
 
 def ask_ahead(program: Program, target: Target) -> Program:

@@ -151,7 +151,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     ),
     ProgramPass(
         "ask-for-rows",
-        lambda program, _: ask_for_rows(program),
+        lambda program, given: ask_for_rows(program, given.target),
         after={
             "fuse-sweeps": "a kernel that goes over a row several times was made of some",
             "contract-temporaries": "what is kept of one row alone is in the cache anyway",
