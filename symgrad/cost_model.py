@@ -142,8 +142,8 @@ BYTES_OF_BLOCKED_ROW = 4096
 # and those that are read again at a time are less than the next one does: up to so many statements.
 BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
 # Bytes of a row from which on another is asked for while this is swept several times, since nothing
-# is read ahead meanwhile; fewer where they are of one array, and so far ahead.
-LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
+# is read ahead meanwhile; fewer where they are of one array, and so far ahead. Lines of a matrix.
+LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD, LINES_ASKED = 1 << 10, 256, 2 << 10, 32
 SHARE_OF_ROWS_ASKED, BYTES_OF_ROWS_AGAIN = 0.25, 512 << 10  # the share, of windows: of the L2
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.

@@ -10,6 +10,7 @@ from symgrad.codegen.contract.elements import prefetch
 from symgrad.codegen.llvm.expressions import emit_pointer
 from symgrad.codegen.llvm.scope import AskedLine, KernelScope
 from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Stmt
+from symgrad.codegen.loops.next_matrices import asked_by
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.next_rows import next_of_windows, next_rows, rows_ahead
 
@@ -21,12 +22,16 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
 
     That is the same place of a row that follows in the loop around, which is read over and over,
     and so is to be in the nearest cache; or, with no loop around, what is a page further. A loop
-    without vectors asks for the rows that are written a page further.
+    without vectors asks for the rows that are written a page further, or within a loop over
+    matrices for the next one.
     """
     if not loop.asks or scope.written_out is not None or lines_of_results(scope, loop):
         return
     if loop.vector == 1:
-        _ask_for_rows(scope, loop)
+        if scope.matrices is None:
+            _ask_for_rows(scope, loop)
+        else:
+            _ask_for_matrices(scope, scope.matrices, loop)
         return
     if scope.vector.width == 1:
         return
@@ -120,8 +125,23 @@ def _ask_for_rows(scope: KernelScope, loop: For) -> None:
         _ask_for(scope, buffer, index, is_near=False, count=row)
 
 
+def _ask_for_matrices(scope: KernelScope, around: For, loop: For) -> None:
+    """Ask for some of what the next iteration of `around` touches, a loop over matrices."""
+    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
+    line = scope.target.memory.line_bytes
+    for buffer, index, count in asked_by(around, loop, sizes, line):
+        is_write = scope.params[buffer].mode != "in"
+        _ask_for(scope, buffer, index, is_near=False, is_write=is_write, count=count)
+
+
 def _ask_for(
-    scope: KernelScope, buffer: str, index: Index, *, is_near: bool, count: int | None = None
+    scope: KernelScope,
+    buffer: str,
+    index: Index,
+    *,
+    is_near: bool,
+    is_write: bool = False,
+    count: int | None = None,
 ) -> None:
     """Ask the nearest cache, or the next one, for the lines of some elements, else of a vector."""
     # Behind the last row or page is the end of the buffer: nothing fails there, or is read.
@@ -131,4 +151,4 @@ def _ask_for(
     for start in range(0, nbytes, scope.target.memory.line_bytes):
         at = ir.Constant(ir.IntType(64), start)
         place = scope.builder.gep(pointer, [at], source_etype=ir.IntType(8))
-        prefetch(scope.builder, place, is_write=False, is_near=is_near)
+        prefetch(scope.builder, place, is_write=is_write, is_near=is_near)

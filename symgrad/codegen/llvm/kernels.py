@@ -45,6 +45,7 @@ from symgrad.codegen.loops.language import (
     Store,
     has_check,
 )
+from symgrad.codegen.loops.next_matrices import next_matrices
 from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import part_of, shuffled
@@ -135,7 +136,7 @@ def _emit_for(scope: KernelScope, loop: For) -> None:
 
 def _side_by_side(scope: KernelScope, loop: For, width: int) -> KernelScope:
     if width == 1:
-        return replace(scope, around=loop)
+        return replace(scope, around=loop, matrices=loop if next_matrices(loop) else scope.matrices)
     return replace(scope, vector=Vector(loop.var, width))
 
 

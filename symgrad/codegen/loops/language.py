@@ -166,8 +166,9 @@ class For:
     or computed one by one. Two vectorized loops around each other are computed in squares, which
     leave nothing over. With `interleave(4)` it is four such vectors at a time, as long as there are
     four. One that `asks` (printed as a mark) also asks caches for what the loop around it reads at
-    the same place of its next iteration; or, with no loop around, for what it reads and writes
-    itself a page further, or for lines that it writes when all is computed. `ordered` (printed as a
+    the same place of its next iteration, or of rows, for some of what a loop over matrices around
+    them touches in its next one; or, with no loop around, for what it reads and writes itself a
+    page further, or for lines that it writes when all is computed. `ordered` (printed as a
     mark) says that iterations do depend on each other and are taken one after another. With
     `parallel(512)` the iterations are cut into parts of 512, multiples of `vector`, each the work
     of a thread. If checks fail, what counts is the first failure of the first part that has one.

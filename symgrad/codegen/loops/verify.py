@@ -61,6 +61,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
     ZeroBorder,
 )
+from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
 from symgrad.codegen.loops.next_pages import rows_written
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.codegen.loops.verify_scope import VerifyScope
@@ -248,13 +249,15 @@ class _Verifier:
         verify_power("interleave", loop.interleave)
         in_lanes = loop.vector > 1
         assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
-        may_ask = in_lanes or rows_written(loop)
-        assert may_ask or not loop.asks, f"{loop.var} asks for no vectors and no rows"
+        may_ask = in_lanes or loop.var in scope.asking or rows_written(loop)
+        assert may_ask or not loop.asks, f"{loop.var} asks for no vectors, rows or matrices"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         # In a square the lanes are those of the inner loop.
         in_lanes &= not verify_square(loop)
         inside = scope.inside(loop.var, loop.extent, ordered=loop.ordered, in_lanes=in_lanes)
+        if next_matrices(loop):
+            inside = replace(inside, asking=frozenset(row.var for row in asking_loops(loop)))
         if loop.parallel is not None:
             verify_cut(loop)
             inside = self._part(inside, scope, loop.parts)

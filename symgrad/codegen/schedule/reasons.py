@@ -27,6 +27,7 @@ from symgrad.codegen.loops.language import (
     Store,
     square_of,
 )
+from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.next_rows import next_rows, rows_ahead, sweeps
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
@@ -57,6 +58,8 @@ def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> 
             case For():
                 yield from _shared(statement)
                 loops, inner = _nest(statement)
+                for loop in loops:
+                    yield from _matrix_reasons(loop, sizes)
                 has_nests = any(isinstance(s, For) for s in inner)
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
@@ -102,7 +105,7 @@ def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> I
 
 def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
     for loop in around.body:
-        if isinstance(loop, For) and loop.asks:
+        if isinstance(loop, For) and loop.asks and loop.vector > 1:
             count = len(sweeps(around, loop.extent))
             read = {sizes[buffer] for buffer, _ in next_rows(around, loop)}
             ahead = max((rows_ahead(loop.extent * size) for size in read), default=1)
@@ -111,6 +114,17 @@ def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
                 f"{loop.var} asks for {row} of {loop.extent} elements: {count} loops sweep "
                 "over each, of which the first alone would read from memory"
             )
+
+
+def _matrix_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
+    loops, matrices = asking_loops(around), next_matrices(around)
+    if loops and matrices:
+        steps = (first.coefficient(around.var) * sizes[b] for b, first in matrices.items())
+        yield (
+            f"{', '.join(loop.var for loop in loops)} ask for the next of {around.extent} "
+            f"matrices, {sum(steps):,} bytes in {len(matrices)} buffers: all of these are more "
+            "than a near cache holds, and memory rests while one is computed with"
+        )
 
 
 def _stage_reasons(loop: For) -> Iterator[str]:

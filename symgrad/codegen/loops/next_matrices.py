@@ -1,0 +1,119 @@
+"""Reuse across a batch: what a loop over matrices touches in its next iteration.
+
+    for b in 0..128 ordered {
+      product s: f32 for (i in 0..64) (j in 0..128) (k in 0..64) q[...] * x[8192*b] by (1, 64) ...
+      for i in 0..64 asks { ... exp ... }
+      product s: f32 for (i in 0..64) (j in 0..64) (k in 0..128) p[...] * v[8192*b] by (64, 1) ...
+    }
+
+reads `x[8192*b + 8192]` and what is behind it then, a whole matrix, and so of `v`. Of both the loop
+over rows asks for 128 elements in each iteration: in so many it has asked for all. Which loops ask,
+and where it pays, is decided in `schedule/ask_for_matrices.py`; how, in `llvm/asking.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from symgrad.codegen.loops.index_arithmetic import bounds, index_of, operand_bounds
+from symgrad.codegen.loops.language import For, Index, Let, Load, Loop, Product, Stmt, Store
+from symgrad.codegen.loops.rewrite import is_free_of, statements
+
+
+def next_matrices(around: For) -> dict[str, Index]:
+    """Return where the matrices begin that the next iteration of a loop over them touches.
+
+    An iteration touches of such a buffer what is in one matrix, and the next one is as many
+    elements further on as `around.var` counts for.
+    """
+    if not around.ordered or around.extent < 2 or is_free_of(around.body, Product):
+        return {}
+    extents = _extents(around.body)
+    found: dict[str, Index | None] = {}
+    for buffer, place, reach in _touched(around.body, extents):
+        first = _first(around.var, place, reach, extents)
+        known = found.setdefault(buffer, first)
+        found[buffer] = first if known == first else None
+    return {buffer: first for buffer, first in found.items() if first is not None}
+
+
+def asking_loops(around: For) -> list[For]:
+    """Return the loops over rows that an iteration of `around` runs once, in order."""
+    return [loop for loop in row_loops(around.body) if loop.asks]
+
+
+def row_loops(body: Sequence[Stmt]) -> Iterator[For]:
+    """Yield the loops around folds and vectors in statements that run once."""
+    for statement in body:
+        if not isinstance(statement, For) or statement.vector > 1 or statement.parallel is not None:
+            continue
+        if statement.extent == 1:
+            yield from row_loops(statement.body)
+        elif not statement.ordered and is_free_of(statement.body, Product):
+            has_rows = any(isinstance(s, Loop) for s in statement.body)
+            yield from (statement,) if has_rows else ()
+
+
+def asked_by(
+    around: For, loop: For, sizes: Mapping[str, int], line: int
+) -> Iterator[tuple[str, Index, int]]:
+    """Yield where what an iteration of `loop` asks for begins, and how many elements there are.
+
+    They are whole lines; `sizes` are the bytes of an element of each buffer.
+    """
+    loops = asking_loops(around)
+    names = [asking.var for asking in loops]
+    before = sum(asking.extent for asking in loops[: names.index(loop.var)])
+    total = sum(asking.extent for asking in loops)
+    for buffer, first in next_matrices(around).items():
+        lines = -(-first.coefficient(around.var) * sizes[buffer] // line)
+        count = -(-lines // total) * line // sizes[buffer]
+        const = first.const + before * count
+        yield buffer, index_of(*first.terms, (loop.var, count), const=const), count
+
+
+def _touched(
+    body: Sequence[Stmt], extents: dict[str, int]
+) -> Iterator[tuple[str, Index, tuple[int, int]]]:
+    """Yield the places that statements touch, and from where to where an operand reaches there."""
+    for statement in statements(body):
+        if isinstance(statement, Let) and isinstance(statement.value, Load):
+            yield statement.value.buffer, statement.value.index, (0, 0)
+        elif isinstance(statement, Store):
+            yield statement.buffer, statement.index, (0, 0)
+        elif isinstance(statement, Product):
+            (_, m), (_, n), (_, k) = statement.rows, statement.columns, statement.inner
+            for operand, shape in ((statement.lhs, (m, k)), (statement.rhs, (k, n))):
+                reach = operand_bounds(replace(operand, index=Index()), shape, extents)
+                yield operand.buffer, operand.index, reach
+
+
+def _first(
+    variable: str, place: Index, reach: tuple[int, int], extents: dict[str, int]
+) -> Index | None:
+    """Return where the next matrix begins, None if `place` may be outside of this one."""
+    step = place.coefficient(variable)
+    inner = [(a, c) for a, c in place.terms if isinstance(a, str) and a in extents]
+    outer = [(a, c) for a, c in place.terms if not (isinstance(a, str) and a in extents)]
+    if step <= 0 or not all(isinstance(a, str) for a, _ in outer):
+        return None
+    low, high = bounds(index_of(*inner, const=place.const), extents)
+    if low + reach[0] < 0 or high + reach[1] >= step:
+        return None
+    return index_of(*outer, const=step)
+
+
+def _extents(body: Sequence[Stmt]) -> dict[str, int]:
+    """Return the extents of all that counts in statements."""
+    found: dict[str, int] = {}
+    for statement in statements(body):
+        if isinstance(statement, Product):
+            axes = [statement.rows, statement.columns, statement.inner]
+        elif isinstance(statement, Loop):
+            axes = [(statement.var, statement.extent)]
+        else:
+            continue
+        for name, extent in axes:
+            found[name] = max(extent, found.get(name, 0))
+    return found

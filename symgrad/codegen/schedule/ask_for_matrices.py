@@ -1,0 +1,71 @@
+"""Software prefetch of the next matrix of a batch, where much is done with each.
+
+    for b in 0..128 ordered {
+      product s: f32 ... q[8192*b] by (64, 1) * x[8192*b] by (1, 64) ...
+      for i in 0..64 { ... exp ... }
+      product s: f32 ... * v[8192*b] by (64, 1) ...
+    }
+
+becomes
+
+    for b in 0..128 ordered {
+      product s: f32 ... q[8192*b] by (64, 1) * x[8192*b] by (1, 64) ...
+      for i in 0..64 asks { ... exp ... }
+      product s: f32 ... * v[8192*b] by (64, 1) ...
+    }
+
+What is done first with a matrix waits for memory, which rests while the others compute on what is
+in caches. So the loops over rows between products ask for the next matrix, some lines with each
+row. No result changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from symgrad.codegen.loops.language import For, Kernel, Param, Stmt
+from symgrad.codegen.loops.next_matrices import next_matrices, row_loops
+from symgrad.codegen.target import Target
+from symgrad.cost_model import LINES_ASKED
+
+
+def ask_for_matrices(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with loops over rows marked to ask for the next matrix."""
+    params = {param.name: param for param in kernel.params}
+    return replace(kernel, body=tuple(_marked(s, params, target) for s in kernel.body))
+
+
+def _marked(statement: Stmt, params: Mapping[str, Param], target: Target) -> Stmt:
+    if not isinstance(statement, For) or statement.vector > 1:
+        return statement
+    inner = tuple(_marked(s, params, target) for s in statement.body)
+    loop = replace(statement, body=inner)
+    rows = list(row_loops(loop.body))
+    if not rows or any(row.asks for row in rows) or not _pays(loop, rows, params, target):
+        return loop
+    return replace(loop, body=tuple(_asking(s, {row.var for row in rows}) for s in loop.body))
+
+
+def _asking(statement: Stmt, rows: set[str]) -> Stmt:
+    if not isinstance(statement, For):
+        return statement
+    if statement.var in rows:
+        return replace(statement, asks=True)
+    return replace(statement, body=tuple(_asking(s, rows) for s in statement.body))
+
+
+def _pays(loop: For, rows: list[For], params: Mapping[str, Param], target: Target) -> bool:
+    """Return whether matrices come from no near cache, and have room there, as the next ones do.
+
+    And there is time to ask for them.
+    """
+    memory = target.memory
+    read = next_matrices(loop)
+    total = sum(params[name].nbytes for name in read)
+    nbytes = sum(
+        first.coefficient(loop.var) * params[name].dtype.itemsize for name, first in read.items()
+    )
+    lines = nbytes / memory.line_bytes / sum(row.extent for row in rows)
+    is_far = total > memory.l2_bytes and 2 * nbytes <= memory.l2_bytes
+    return is_far and 0 < lines <= LINES_ASKED

@@ -1,0 +1,141 @@
+"""Batches with much to do for each matrix: loops over rows ask for the next one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.loops.language import For, Index, Kernel
+from symgrad.codegen.loops.next_matrices import asked_by, asking_loops, next_matrices
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.schedule.ask_for_matrices import ask_for_matrices
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.graph import Graph
+from symgrad.passes.table import Options
+from symgrad.runtime.executable import Executable
+from tests.support.floors import run_native
+
+TARGET = target_named("x86-64-v3")
+LINE = TARGET.memory.line_bytes
+SCALED = """kernel @scaled(in x: f32[1048576], in w: f32[1048576], out y: f32[1048576], \
+scratch p: f32[8192]) {
+  for b in 0..128 ordered {
+    product s: f32 for (i in 0..128) (j in 0..64) (k in 0..64)
+        x[8192*b] by (64, 1) * w[8192*b] by (64, 1) tile(1, 1) block(1, 1, 1) pack() along(n) {
+      p[64*i + j] = s
+    }
+    for r in 0..1 ordered {
+      for m in 0..128 {
+        for n in 0..64 vector(16) {
+          t: f32 = p[64*m + n]
+          u: f32 = exp(t)
+          y[8192*b + 64*m + n] = u
+        }
+      }
+    }
+  }
+}"""
+
+
+def only_loop(kernel: Kernel) -> For:
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    return loop
+
+
+def test_rows_ask_for_the_next_matrix_of_all_that_is_touched():
+    kernel = ask_for_matrices(parse_kernel(SCALED), TARGET)
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert text.count("asks") == 1
+    assert "for m in 0..128 asks {" in text
+    assert print_kernel(parse_kernel(text)) == text
+    loop = only_loop(kernel)
+    assert next_matrices(loop) == dict.fromkeys(("x", "w", "y"), Index(8192, (("b", 8192),)))
+    (rows,) = asking_loops(loop)
+    asked = list(asked_by(loop, rows, {"x": 4, "w": 4, "y": 4}, LINE))
+    place = Index(8192, (("b", 8192), ("m", 64)))
+    assert asked == [(buffer, place, 64) for buffer in ("x", "w", "y")]
+
+
+def test_loops_share_the_next_matrix():
+    end = SCALED.rindex("  }\n}")
+    more = """    for v in 0..64 {
+      for z in 0..64 vector(16) {
+        a: f32 = p[64*v + z]
+        y[8192*b + 64*v + z] = a
+      }
+    }
+"""
+    both = ask_for_matrices(parse_kernel(SCALED[:end] + more + SCALED[end:]), TARGET)
+    verify_kernel(both)
+    loop = only_loop(both)
+    sizes = dict.fromkeys(("x", "w", "y"), 4)
+    asked = [next(asked_by(loop, rows, sizes, LINE)) for rows in asking_loops(loop)]
+    # 512 lines of each buffer by 192 rows are three with each.
+    assert asked == [
+        ("x", Index(8192, (("b", 8192), ("m", 48))), 48),
+        ("x", Index(8192 + 128 * 48, (("b", 8192), ("v", 48))), 48),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("128 ordered", "2 ordered"),  # all matrices are in a cache
+        ("b in 0..128 ordered", "b in 0..128"),  # threads may take any
+        ("x[8192*b]", "x[0]"),  # the only other operand, and y below
+        ("for m in 0..128 {", "for m in 0..128 vector(8) {"),
+    ],
+)
+def test_other_loops_ask_for_nothing(what, by):
+    text = SCALED.replace(what, by)
+    if by == "x[0]":
+        text = text.replace("w[8192*b]", "w[0]").replace("y[8192*b + ", "y[")
+    if by.startswith("2"):
+        text = text.replace("1048576", "16384")
+    kernel = parse_kernel(text)
+    assert ask_for_matrices(kernel, TARGET) == kernel
+
+
+def test_a_matrix_that_reaches_into_the_next_one_is_not_asked_for():
+    loop = only_loop(parse_kernel(SCALED.replace("x[8192*b]", "x[4096*b]")))
+    assert set(next_matrices(loop)) == {"w", "y"}
+
+
+def test_rows_outside_of_matrices_do_not_ask():
+    text = print_kernel(ask_for_matrices(parse_kernel(SCALED), TARGET))
+    with pytest.raises(AssertionError, match="m asks for no vectors, rows or matrices"):
+        verify_kernel(parse_kernel(text.replace("b in 0..128 ordered", "b in 0..1 ordered")))
+
+
+def attention(heads: int, length: int) -> tuple[Graph, list[np.ndarray]]:
+    q, k, v, g = (sg.placeholder((heads, length, 64), name=name) for name in "qkvg")
+    y = sg.nn.scaled_dot_product_attention(q, k, v, causal=True)
+    graph = Graph([y, *sg.gradients(y, [q, k, v], grad_ys=g)], [q, k, v, g])
+    random = np.random.default_rng(0)
+    return graph, [random.normal(size=(heads, length, 64)).astype(np.float32) for _ in range(4)]
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+def test_what_is_asked_for_changes_no_bit(threads):
+    graph, arrays = attention(64, 128)
+    options = CompileOptions(target_named("native"), 1, False, False, threads)
+    asking = Executable(graph, options)
+    assert any(" asks {" in print_kernel(kernel) for kernel in asking.program.kernels)
+    plain = Executable(graph, options, passes=Options(skip=["ask-ahead"]))
+    wanted = run_native(plain, arrays).outputs
+    for found, other in zip(run_native(asking, arrays).outputs, wanted, strict=True):
+        np.testing.assert_array_equal(found, other)
+
+
+def test_a_kernel_says_why_its_rows_ask():
+    graph, _ = attention(64, 128)
+    step = sg.compile(graph.inputs, graph.outputs, target="x86-64-v3", threads=1)
+    reasons = [reason for kernel in step.kernels for reason in kernel.reasons]
+    assert any("ask for the next of 64 matrices, " in reason for reason in reasons)
