@@ -141,10 +141,11 @@ BYTES_OF_BLOCKED_ROW = 4096
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
 # and those that are read again at a time are less than the next one does: up to so many statements.
 BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
-# Bytes of a row from which on another is asked for while this is swept several times, since nothing
-# is read ahead meanwhile; fewer where they are of one array, and so far ahead. Lines of a matrix.
-LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD, LINES_ASKED = 1 << 10, 256, 2 << 10, 32
-SHARE_OF_ROWS_ASKED, BYTES_OF_ROWS_AGAIN = 0.25, 512 << 10  # the share, of windows: of the L2
+# Bytes of a row from which on another is asked for while this is swept several times; fewer where
+# they are of one array, and so far ahead. Lines of a matrix with each row, its terms for each byte.
+LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
+LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 20, 512 << 10
+SHARE_OF_ROWS_ASKED = 0.25  # of the L2, by rows of windows of which the next is asked for
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.
 BYTES_OF_PRODUCTS = 1 << 20  # that one makes: fewer are in a cache as well

@@ -16,18 +16,19 @@ becomes
 
 What is done first with a matrix waits for memory, which rests while the others compute on what is
 in caches. So the loops over rows between products ask for the next matrix, some lines with each
-row. No result changes.
+row. The larger matrices are, the less that is beside their products. No result changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.codegen.loops.language import For, Kernel, Param, Stmt
+from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops.next_matrices import next_matrices, row_loops
 from symgrad.codegen.target import Target
-from symgrad.cost_model import LINES_ASKED
+from symgrad.cost_model import LINES_ASKED, TERMS_OF_BYTE
 
 
 def ask_for_matrices(kernel: Kernel, target: Target) -> Kernel:
@@ -58,7 +59,7 @@ def _asking(statement: Stmt, rows: set[str]) -> Stmt:
 def _pays(loop: For, rows: list[For], params: Mapping[str, Param], target: Target) -> bool:
     """Return whether matrices come from no near cache, and have room there, as the next ones do.
 
-    And there is time to ask for them.
+    And there is time to ask for them, but not so much that waiting for them is nothing beside it.
     """
     memory = target.memory
     read = next_matrices(loop)
@@ -68,4 +69,16 @@ def _pays(loop: For, rows: list[For], params: Mapping[str, Param], target: Targe
     )
     lines = nbytes / memory.line_bytes / sum(row.extent for row in rows)
     is_far = total > memory.l2_bytes and 2 * nbytes <= memory.l2_bytes
-    return is_far and 0 < lines <= LINES_ASKED
+    is_waited_for = _terms(loop.body) < TERMS_OF_BYTE * nbytes
+    return is_far and is_waited_for and lines <= LINES_ASKED
+
+
+def _terms(body: Sequence[Stmt]) -> int:
+    """Return how many terms of products statements add up."""
+    total = 0
+    for statement in body:
+        if isinstance(statement, Product):
+            total += math.prod(n for _, n in (statement.rows, statement.columns, statement.inner))
+        elif isinstance(statement, For):
+            total += statement.extent * _terms(statement.body)
+    return total
