@@ -53,7 +53,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     that it is told. One that asks for the next tile or panel has another, where
     that begins, or one for each operand. One that asks for what the next epilogue meets has a table
     of it and the number of its last entry. For each inner border come two more, from which to which
-    step of its digit terms are needed. The last one of a kernel that packs says where.
+    step of its digit terms are needed. The last ones of a kernel that packs
+    say where, and how far rows of the right are apart.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * len(kernel.told)
@@ -61,10 +62,11 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
     kinds += [POINTER, INDEX] * is_told
     kinds += [INDEX, INDEX] * len(kernel.inner)
-    kinds += [POINTER] * kernel.packs
+    kinds += [POINTER, INDEX] * kernel.packs
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, place, k, resume, *rest = function.args
+    right_k = rest.pop() if kernel.packs else None
     packed = rest.pop() if kernel.packs else None
     within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
     met = None
@@ -74,6 +76,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     asked = tuple(rest[len(rest) - kernel.places_asked :])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
+    if right_k is not None:
+        told["right_k"] = right_k
     operands = walk_of(builder, kernel, (left, right), asked, told)
     operands = operands._replace(met=met, packed=packed)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
@@ -158,7 +162,7 @@ def _emit_pieces(
     piece = operands._replace(left=left, right=right, asked=tuple(asked), met=None, results=results)
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
-        emit_asking(builder, kernel, piece.asked, piece.steps[1], (index(0), kernel.piece))
+        emit_asking(builder, kernel, piece.asked, piece.apart, (index(0), kernel.piece))
         for number in range(kernel.piece):
             added = _emit_step(builder, kernel, piece, number, added)
     else:
@@ -380,7 +384,8 @@ def _emit_step(
     """
     dtype = kernel.left.compute
     left = kernel.left.address(builder, operands.left, operands.steps[number])
-    emit_prefetching(builder, kernel, (left, operands.ahead), operands.right, number)
+    further = (operands.right, operands.right_ahead[number])
+    emit_prefetching(builder, kernel, (left, operands.ahead), further)
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
         offset = builder.mul(operands.right_step, index(number))

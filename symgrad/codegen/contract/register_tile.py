@@ -7,14 +7,14 @@ from typing import Literal
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
-from symgrad.codegen.contract.operand import AskedSource, NextSteps
+from symgrad.codegen.contract.operand import AskedLines, NextSteps
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
 # A distance that a microkernel is told: of steps of k or of rows of the left, of rows of the right,
-# or of rows of the tile.
-Told = Literal["left_k", "left_row", "right_k", "tile_row"]
+# of rows of the tile, or of lines that it asks for of what the next panel is packed from.
+Told = Literal["left_k", "left_row", "right_k", "tile_row", "source_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Microkernel:
     `next_source` says; with `steps_a_row` rows that it is told of, one in so many steps, or with
     `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
     given are added up. One that `packs` stores each row of the right that it reads, in whole
-    vectors one after the other, where others read it.
+    vectors one after the other, where others read it; it is told how far these rows are apart.
     """
 
     rows: int
@@ -67,7 +67,7 @@ class Microkernel:
     asks_in_order: bool = False
     asks_for_panel: bool = False
     next_steps: NextSteps | None = None
-    next_source: AskedSource | None = None
+    next_source: AskedLines | None = None
     steps_a_row: int = 0
     asks_for_results: bool = False
     packs: bool = False
