@@ -196,8 +196,7 @@ def emit_prefetching(
 ) -> None:
     """Ask for what steps of k behind a step read on other pages.
 
-    `left` is where the left begins in this step, and how many elements ahead it is asked for;
-    `right` is that of the right, but where an iteration begins.
+    `left` and `right` are where they begin in this step, and how many elements ahead is asked for.
     """
     if kernel.left_ahead:
         place = kernel.left.address(builder, *left)

@@ -31,8 +31,13 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel
-from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, places_in_tile
-from symgrad.codegen.contract.walking import Walk, ask, further, row_of_left, walk_of
+from symgrad.codegen.contract.stored_tile import (
+    StoredTile,
+    emit_packed_row,
+    emit_tile,
+    places_in_tile,
+)
+from symgrad.codegen.contract.walking import Walk, ask, further, next_row, row_of_left, walk_of
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
 from symgrad.records import replace
@@ -164,6 +169,7 @@ def _emit_pieces(
         added: list[ir.Value] = list(sums)
         emit_asking(builder, kernel, piece.asked, piece.apart, (index(0), kernel.piece))
         for number in range(kernel.piece):
+            piece = next_row(builder, kernel, piece) if number else piece
             added = _emit_step(builder, kernel, piece, number, added)
     else:
         added = _emit_steps(builder, kernel, piece, length, list(sums))
@@ -316,11 +322,13 @@ def _emit_loop(
         packed = builder.mul(step, index(kernel.vectors * kernel.lanes))
         places = places._replace(packed=kernel.right.address(builder, operands.packed, packed))
     ask(builder, kernel, operands, (step, steps))
+    at = places
     for number in range(steps):
         if number and chains == 1:
             _emit_fence(builder)
+        at = next_row(builder, kernel, at) if number else at
         chain = slice(number % chains * each, (number % chains + 1) * each)
-        added[chain] = _emit_step(builder, kernel, places, number, added[chain])
+        added[chain] = _emit_step(builder, kernel, at, number, added[chain])
     following = as_it_is(builder, builder.add(step, index(steps), flags=("nuw", "nsw")))
     along = operands.steps[steps], builder.mul(operands.right_step, index(steps))
     ends = further(builder, kernel, places, along)
@@ -357,20 +365,6 @@ def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) ->
     return total
 
 
-def _emit_packing(
-    builder: ir.IRBuilder,
-    kernel: Microkernel,
-    packed: ir.Value,
-    number: int,
-    row: Sequence[ir.Value],
-) -> None:
-    """Store a row of the right as step `number` of a packed panel."""
-    for vector, values in enumerate(row):
-        offset = (number * kernel.vectors + vector) * kernel.lanes
-        place = kernel.right.address(builder, packed, index(offset))
-        builder.store(values, place, align=kernel.right.target.vector_bytes)
-
-
 def _emit_step(
     builder: ir.IRBuilder,
     kernel: Microkernel,
@@ -380,21 +374,19 @@ def _emit_step(
 ) -> list[ir.Value]:
     """Add the products of one step of k: each element of the left times a row of the right.
 
-    It is step `number` from where the operands begin.
+    It is step `number` from where the left begins, and the first one of the right.
     """
     dtype = kernel.left.compute
     left = kernel.left.address(builder, operands.left, operands.steps[number])
-    further = (operands.right, operands.right_ahead[number])
-    emit_prefetching(builder, kernel, (left, operands.ahead), further)
+    further = (left, operands.ahead), (operands.right, operands.right_ahead)
+    emit_prefetching(builder, kernel, *further)
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
-        offset = builder.mul(operands.right_step, index(number))
-        offset = builder.add(offset, index(start))
-        place = kernel.right.address(builder, operands.right, offset)
+        place = kernel.right.address(builder, operands.right, index(start))
         count = min(kernel.lanes, kernel.columns - start)
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
     if operands.packed is not None:
-        _emit_packing(builder, kernel, operands.packed, number, row)
+        emit_packed_row(builder, kernel, operands.packed, number, row)
     added = []
     for i in range(kernel.rows):
         place = row_of_left(builder, kernel, operands, left, (i, number))

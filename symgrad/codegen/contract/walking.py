@@ -33,8 +33,8 @@ class Walk(NamedTuple):
     """Where some steps of k begin in the operands, and all of a run in what is asked for.
 
     `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
-    asked for is from the step that is added up. Rows of the right are `right_step` apart, and
-    `right_ahead` are how far what is asked for is from each step of an iteration. Steps of what is
+    asked for is from the step that is added up. Rows of the right are `right_step` apart, and what is
+    asked for of it is `right_ahead`. Steps of what is
     asked for of the next tile or panel are `apart`. Of a left whose rows are a distance apart that
     is told, `rows` are multiples of it in bytes, and `lower` are the rows below that each begin as
     many as one pointer reaches. The right is packed where `packed` says, if it is.
@@ -46,7 +46,7 @@ class Walk(NamedTuple):
     steps: Sequence[ir.Value]
     ahead: ir.Value
     right_step: ir.Value
-    right_ahead: Sequence[ir.Value]
+    right_ahead: ir.Value
     apart: ir.Value
     lower: tuple[ir.Value, ...] = ()
     rows: tuple[ir.Value, ...] = ()
@@ -74,9 +74,7 @@ def walk_of(
     steps = [builder.mul(index(number), step) for number in range(count)]
     ahead = builder.mul(index(kernel.left_ahead), step)
     right_step = told.get("right_k", index(kernel.right_k.stride))
-    right_ahead = [
-        builder.mul(index(kernel.right_ahead + number), right_step) for number in range(count)
-    ]
+    right_ahead = builder.mul(index(kernel.right_ahead), right_step)
     apart = told.get("source_line", step)
     walk = Walk(left, right, asked, steps, ahead, right_step, right_ahead, apart)
     if "left_row" not in told:
@@ -126,6 +124,16 @@ def further(
         right=moved(kernel.right, operands.right, along[1]),
         lower=tuple(moved(kernel.left, place, along[0]) for place in operands.lower),
     )
+
+
+def next_row(builder: ir.IRBuilder, kernel: Microkernel, operands: Walk) -> Walk:
+    """Return where the operands are when the right is a step of k further.
+
+    LLVM would have a register for each step of an iteration whose distance is told.
+    """
+    right = kernel.right.address(builder, operands.right, operands.right_step)
+    is_told = not isinstance(operands.right_step, ir.Constant)
+    return operands._replace(right=as_it_is(builder, right) if is_told else right)
 
 
 def row_of_left(
