@@ -121,7 +121,7 @@ def _emit_resume(
     start = builder.append_basic_block("start")
     builder.cbranch(resume, loading, start)
     builder.position_at_end(loading)
-    align = kernel.tile_align
+    align = kernel.left.compute.itemsize
     loaded = [
         builder.load(place, typ=kernel.vector_type, align=align)
         for place in places_in_tile(builder, kernel, tile)

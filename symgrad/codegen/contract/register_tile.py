@@ -24,8 +24,8 @@ class Microkernel:
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
     columns side by side. Rows of the tile are `tile_row` apart. Of these distances the kernel is
     told those that `told` names, and they are 0 here: operands of any width have one kernel then.
-    The tile lies aside (`is_aside`), for an epilogue, or is a part of the result, and goes past the
-    caches if it `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that
+    The tile lies aside, for an epilogue, or is a part of the result, and goes past the caches if it
+    `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that
     says whether it goes on with the sums in the tile. Each sum is the total of `chains` that are
     added up in turns, enough to keep the multiply-add units busy; an iteration of its loop is
     `unrolled` steps of k, at least one of each chain; if it `is_even` it is called with whole
@@ -36,8 +36,8 @@ class Microkernel:
     asked for, a line of each row every so many steps, or line after line where rows follow one
     another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
     panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` or
-    `next_source` says; with `steps_a_row` rows that it is told of, one in so many steps, or with
-    `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
+    `next_source` says; with `steps_a_row` rows of `tile_columns` that it is told of, one in so many
+    steps, or with `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
     given are added up. One that `packs` stores each row of the right that it reads, in whole
     vectors one after the other, where others read it; it is told how far these rows are apart.
     """
@@ -52,7 +52,6 @@ class Microkernel:
     right_k: CountedAxis
     tile_columns: int
     tile_row: int
-    is_aside: bool
     is_streamed: bool
     resumes: bool
     is_empty: bool
@@ -110,11 +109,6 @@ class Microkernel:
         """
         is_inner = self.piece is not None and len(self.inner) > 0
         return is_inner and self.inner[-1].is_along(self.left_k.run)
-
-    @property
-    def tile_align(self) -> int:
-        """The alignment of what is stored of a tile."""
-        return self.left.target.vector_bytes if self.is_aside else self.left.compute.itemsize
 
     @property
     def vectors(self) -> int:

@@ -34,7 +34,7 @@ def _emit_sums(
     builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile, sums: Sequence[ir.Value]
 ) -> None:
     for value, place in zip(sums, places_in_tile(builder, kernel, tile), strict=True):
-        builder.store(value, place, align=kernel.tile_align)
+        builder.store(value, place, align=kernel.left.compute.itemsize)
 
 
 def _emit_streamed(

@@ -232,9 +232,8 @@ def _microkernel(
         left_k=left_k,
         right=right,
         right_k=right_k,
-        tile_columns=plan.tile_columns,
+        tile_columns=plan.tile_columns if plan.steps_a_row and not plan.asks_for_results else 0,
         tile_row=0 if "tile_row" in told else plan.tile_row,
-        is_aside=plan.result_row == 0,
         is_streamed=plan.is_streamed,
         resumes=plan.k_blocks > 1,
         is_empty=plan.k == 0,
@@ -263,7 +262,8 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     So it is where finding what they read takes no instruction more and there are registers: steps
     of a left whose rows lie side by side, else its rows, and rows of a right. The latter where an
     iteration reads one step, since unrolled ones have no register to spare; and so it is with the
-    former, which are to be few then, but where an address has a distance several times.
+    former, which are to be few then, but where an address has a distance several times. Rows of a
+    tile come last, when registers are free.
     """
     if plan.method != "tile" or plan.has_pieces:
         return ()
@@ -281,8 +281,7 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     is_plain = plan.pack_right == "none" and not plan.right.row_digits and not asks
     if is_plain and not plan.asks_for_next and is_one:
         told.append("right_k")
-    if plan.result_row:
-        told.append("tile_row")
+    told.append("tile_row")
     if plan.next_source is not None:
         told.append("source_line")
     return tuple(told)
