@@ -37,9 +37,9 @@ class Microkernel:
     another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
     panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` or
     `next_source` says; with `steps_a_row` rows of `tile_columns` that it is told of, one in so many
-    steps, or with `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
-    given are added up. One that `packs` stores each row of the right that it reads, in whole
-    vectors one after the other, where others read it; it is told how far these rows are apart.
+    steps, or with `asks_for_results` those of its tile. With `inner` borders only pieces within the
+    spans it is given are added up. One that `packs` stores each row of the right that it reads, in
+    whole vectors one after the other, where others read it; it is told how far these rows are apart.
     """
 
     rows: int

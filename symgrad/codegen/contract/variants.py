@@ -273,7 +273,7 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     asks = plan.next_steps is not None or plan.goes_on is not None
     asks_by_row = plan.asks_for_next and not plan.has_dense_rows
     is_plain = plan.pack_left == "none" and not plan.left.row_digits and not asks
-    has_registers = is_one and plan.tile_rows in TOLD_ROWS or scales_distances(stored.target)
+    has_registers = is_one or scales_distances(stored.target)
     if plan.pack_left == "none" and plan.left.row_stride == 1:
         told.append("left_k")
     elif is_plain and not asks_by_row and plan.tile_rows in TOLD_ROWS and has_registers:

@@ -23,7 +23,7 @@ from symgrad.codegen.contract.elements import Elements, as_it_is, index
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 from symgrad.codegen.target import Target
 
-# The multiples of the distance that is told of rows of the left, each with the powers of two that an
+# Multiples of the distance that is told of rows of the left, each with the powers of two that an
 # address takes it times; what they reach is found by one pointer.
 _SCALED = {1: (1, 2, 4, 8), 3: (1, 2), 5: (1,), 7: (1,)}
 _PLAIN = {1: (1,), 2: (1,)}
@@ -33,11 +33,11 @@ class Walk(NamedTuple):
     """Where some steps of k begin in the operands, and all of a run in what is asked for.
 
     `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
-    asked for is from the step that is added up. Rows of the right are `right_step` apart, and what is
-    asked for of it is `right_ahead`. Steps of what is
-    asked for of the next tile or panel are `apart`. Of a left whose rows are a distance apart that
-    is told, `rows` are multiples of it in bytes, and `lower` are the rows below that each begin as
-    many as one pointer reaches. The right is packed where `packed` says, if it is.
+    asked for is from the step that is added up. Rows of the right are `right_step` apart, and
+    what is asked for of it is `right_ahead`. Steps of what is asked for of the next tile or panel
+    are `apart`. Of a left whose rows are a distance apart that is told, `rows` are multiples of it
+    in bytes, and `lower` are the rows below that each begin as many as one pointer reaches. The
+    right is packed where `packed` says, if it is.
     """
 
     left: ir.Value
