@@ -39,7 +39,7 @@ class Microkernel:
     `next_source` says; with `steps_a_row` rows of `tile_columns` that it is told of, one in so many
     steps, or with `asks_for_results` those of its tile. With `inner` borders only pieces within the
     spans it is given are added up. One that `packs` stores each row of the right that it reads, in
-    whole vectors one after the other, where others read it; it is told how far these rows are apart.
+    whole vectors one after the other, where others read it, and is told how far these are apart.
     """
 
     rows: int
