@@ -273,10 +273,11 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     asks = plan.next_steps is not None or plan.goes_on is not None
     asks_by_row = plan.asks_for_next and not plan.has_dense_rows
     is_plain = plan.pack_left == "none" and not plan.left.row_digits and not asks
-    has_registers = is_one or scales_distances(stored.target)
+    is_few = is_one and plan.tile_rows in TOLD_ROWS
+    has_registers = plan.tile_rows > 1 and (is_few or scales_distances(stored.target))
     if plan.pack_left == "none" and plan.left.row_stride == 1:
         told.append("left_k")
-    elif is_plain and not asks_by_row and plan.tile_rows in TOLD_ROWS and has_registers:
+    elif is_plain and not asks_by_row and has_registers:
         told.append("left_row")
     is_plain = plan.pack_right == "none" and not plan.right.row_digits and not asks
     if is_plain and not plan.asks_for_next and is_one:
