@@ -116,6 +116,7 @@ def first_step(case: str, library: str, quick: bool) -> First | None:
         return (_batches if library == "symgrad" else _batches_of_jax)(quick)
     workload = NAMED[case]
     arrays = workload.make(quick)
+    workload.task.draw(arrays[0])
     if library == "symgrad":
         return lambda: symgrad_contender(workload, arrays, 1).step()
     contender = jax_contender(workload, arrays, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -46,13 +46,17 @@ Maker = Callable[[Function, Arrays, Arrays, int], Contender]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a step makes of a function, in each library."""
+    """What a step makes of a function, in each library, of its weights, and of vectors if any.
+
+    `draw` draws these for some weights, and again returns what it drew before.
+    """
 
     symgrad: Maker
     jax: Maker
     torch: Maker
     # Of the last argument XLA compiles.
     tensorflow: Callable[[Function, Arrays, Arrays, bool], Contender]
+    draw: Callable[[Arrays], Sequence[Array]] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)

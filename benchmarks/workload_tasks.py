@@ -13,6 +13,7 @@ All are handed what the function reads besides its weights at each step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -180,16 +181,23 @@ def _derivative(
     """Return the task to compute what four functions do, one a library."""
 
     def vectors_of(weights: Arrays) -> list[Array]:
-        random = np.random.default_rng(2)
-        drawn = (random.normal(size=array.shape).astype(array.dtype) for array in weights.values())
-        return list(drawn) if has_vectors else []
+        kinds = [(array.shape, array.dtype) for array in weights.values()]
+        return list(_drawn(*kinds)) if has_vectors else []
 
     return Task(
         _symgrad_derivative(symgrad, vectors_of),
         _jax_derivative(jax, vectors_of),
         _torch_derivative(torch, vectors_of),
         tensorflow_derivative(tensorflow, vectors_of),
+        vectors_of,
     )
+
+
+@lru_cache(maxsize=1)
+def _drawn(*kinds: tuple[tuple[int, ...], np.dtype[Any]]) -> list[Array]:
+    """Draw a vector of each kind; the time to a first step has none of that."""
+    random = np.random.default_rng(2)
+    return [random.normal(size=shape).astype(dtype) for shape, dtype in kinds]
 
 
 def _symgrad_derivative(derive: Derive, vectors_of: Callable[[Arrays], list[Array]]) -> Maker:

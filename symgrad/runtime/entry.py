@@ -20,9 +20,10 @@ from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from typing import Any
 
-from symgrad.codegen.native.jit import LoadedCode, load_object
+from symgrad.codegen.native.jit import ONLY_CALLS, LoadedCode, load_objects
 from symgrad.codegen.native.objects import final_object_of, precompile_final
 from symgrad.codegen.target import Target, target_named
+from symgrad.runtime.entry_checks import emit_checks_module
 from symgrad.runtime.entry_code import (
     RESULT_BLOCKS,
     RESULT_HANDLER,
@@ -116,10 +117,10 @@ def build_entry(
 @cache
 def _entry_code(symbol: str) -> LoadedCode:
     platform = verified_platform()
-    module = str(emit_entry_module(platform.layout, symbol))
     # Arrays of all steps are freed by it, so it must not be for a machine that a step is only made
     # for, as one that is looked at or exported.
-    image = final_object_of(module, target_named("native"), _OPT_LEVEL)
+    native = target_named("native")
+    images = [final_object_of(text, native, level) for text, level in _modules(symbol)]
     memory = result_memory()
     imports = {
         **dict(platform.imports),
@@ -128,8 +129,8 @@ def _entry_code(symbol: str) -> LoadedCode:
         RESULT_HANDLER: id(memory.capsule),
     }
     if symbol == "into":
-        return load_object(image, [symbol], imports)
-    code = load_object(image, [symbol, *ALLOCATOR], imports)
+        return load_objects(images, {symbol: symbol}, imports)
+    code = load_objects(images, {name: name for name in (symbol, *ALLOCATOR)}, imports)
     memory.runs(code)
     return code
 
@@ -139,8 +140,15 @@ def precompile_entry(target: Target) -> bool:
 
     Returns whether all of it is in the folder of what is precompiled now.
     """
-    texts = [str(emit_entry_module(verified_platform().layout, symbol)) for symbol in SYMBOLS]
-    return all([precompile_final(text, target, _OPT_LEVEL) for text in texts])
+    modules = [module for symbol in SYMBOLS for module in _modules(symbol)]
+    return all([precompile_final(text, target, level) for text, level in modules])
+
+
+def _modules(symbol: str) -> list[tuple[str, int]]:
+    """Return the modules of an entry, and how each is optimized."""
+    layout = verified_platform().layout
+    calls, checks = emit_entry_module(layout, symbol), emit_checks_module(layout, symbol)
+    return [(str(calls), ONLY_CALLS), (str(checks), _OPT_LEVEL)]
 
 
 class _PyMethodDef(ctypes.Structure):

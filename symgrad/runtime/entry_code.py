@@ -2,8 +2,8 @@
 
 They read what a step takes and makes from the step's record (`entry_record`), which they find
 through `self`: a tuple of the record as an array, the slow path and the handler of failures. So a
-new step costs a few Python objects and no compilation. This module emits; it makes no Python
-objects.
+new step costs a few Python objects and no compilation. What checks arguments is in `entry_checks`.
+This module emits; it makes no Python objects.
 
 Both have the order: objects that Python's garbage collector tracks are made first, then arguments
 are checked and the pointers to their elements taken, then the step runs. From the first check on
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from symgrad.codegen import ir
 from symgrad.runtime.entry_access import (
-    address_range,
     element,
     field,
     field_place,
@@ -25,6 +24,7 @@ from symgrad.runtime.entry_access import (
     offset,
     return_false_unless,
 )
+from symgrad.runtime.entry_checks import declare_bind, declare_overlap
 from symgrad.runtime.entry_layout import BEHAVED, OWNS_DATA, EntryLayout
 from symgrad.runtime.entry_record import (
     RECORD_FIELDS,
@@ -71,7 +71,8 @@ SYMBOLS = ("call", "into")
 def emit_entry_module(layout: EntryLayout, symbol: str) -> ir.Module:
     """Emit one of `SYMBOLS` for objects laid out as `layout` says.
 
-    They are `call(*inputs)` and `into(*inputs, *outputs)`.
+    They are `call(*inputs)` and `into(*inputs, *outputs)`. Optimized, what is here would make no
+    call quicker, and take several times as long to compile.
     """
     module = ir.Module("entry")
     emitter = _Emitter(module, layout)
@@ -97,7 +98,7 @@ class _Emitter:
         self.result_handler = ir.GlobalVariable(module, _I8, RESULT_HANDLER)
         self.result_blocks = ir.GlobalVariable(module, _I8, RESULT_BLOCKS)
         self.stop = ir.GlobalVariable(module, _I64, STOP)
-        self.bind = self._emit_bind()
+        self.bind = declare_bind(module)
         self.slow_path = self._emit_slow_path()
         self.fail = self._emit_fail()
 
@@ -136,7 +137,7 @@ class _Emitter:
 
     def emit_into(self) -> None:
         """`into(*inputs, *outputs)`: run the step on arrays that are all there, return None."""
-        overlap = self._emit_overlap()
+        overlap = declare_overlap(self.module)
         function, builder = self._define("into", _METHOD)
         self_, args, nargs = function.args
         record = self._record(builder, self_)
@@ -169,64 +170,6 @@ class _Emitter:
             builder.ret(_NULL)
         self._external(builder, "Py_DecRef", handled)
         builder.ret(builder.call(function, function.args))
-
-    def _emit_bind(self) -> ir.LLVMFunction:
-        """`bind(specs, pointers, args, count)`: check `args`, take their pointers; false if not."""
-        signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
-        function, builder = self._define("bind", signature, is_internal=True, checks=True)
-        specs, pointers, args, count = function.args
-        layout = self.layout
-        with loop(builder, count) as index:
-            spec = element(builder, _SPEC, specs, index)
-            array = builder.load(element(builder, _PTR, args, index), typ=_PTR)
-            kind = load_at(builder, _PTR, array, layout.object_type)
-            # An object that is not exactly an array has no other field that could be read.
-            return_false_unless(builder, builder.icmp_unsigned("==", kind, self.array_type))
-            descr = load_at(builder, _PTR, array, layout.array_descr)
-            return_false_unless(
-                builder,
-                builder.icmp_unsigned("==", descr, field(builder, SPEC_FIELDS, spec, "descr")),
-            )
-            flags = field(builder, SPEC_FIELDS, spec, "flags")
-            found = builder.zext(load_at(builder, _I32, array, layout.array_flags), _I64)
-            return_false_unless(
-                builder, builder.icmp_unsigned("==", builder.and_(found, flags), flags)
-            )
-            ndim = field(builder, SPEC_FIELDS, spec, "ndim")
-            found = builder.sext(load_at(builder, _I32, array, layout.array_ndim), _I64)
-            return_false_unless(builder, builder.icmp_signed("==", found, ndim))
-            dims = field(builder, SPEC_FIELDS, spec, "dims")
-            found = load_at(builder, _PTR, array, layout.array_dims)
-            with loop(builder, ndim) as axis:
-                size = builder.load(element(builder, _I64, dims, axis), typ=_I64)
-                actual = builder.load(element(builder, _I64, found, axis), typ=_I64)
-                return_false_unless(builder, builder.icmp_signed("==", size, actual))
-            pointer = load_at(builder, _PTR, array, layout.array_pointer)
-            builder.store(pointer, element(builder, _PTR, pointers, index))
-        builder.ret(_I1(1))
-        return function
-
-    def _emit_overlap(self) -> ir.LLVMFunction:
-        """`overlap(specs, pointers, first, count)`: whether one of `first...` meets one before it.
-
-        All are contiguous, so two overlap exactly if the ranges of their addresses do.
-        """
-        signature = ir.FunctionType(_I1, [_PTR, _PTR, _I64, _I64])
-        function, builder = self._define("overlap", signature, is_internal=True, checks=True)
-        specs, pointers, first, count = function.args
-        with loop(builder, count, start=first) as index:
-            start, end = address_range(builder, specs, pointers, index)
-            with loop(builder, index) as earlier:
-                other_start, other_end = address_range(builder, specs, pointers, earlier)
-                # max(starts) < min(ends): an empty range overlaps nothing, wherever it lies.
-                is_later = builder.icmp_unsigned(">", start, other_start)
-                is_shorter = builder.icmp_unsigned("<", end, other_end)
-                low = builder.select(is_later, start, other_start)
-                high = builder.select(is_shorter, end, other_end)
-                with builder.if_then(builder.icmp_unsigned("<", low, high), likely=False):
-                    builder.ret(_I1(1))
-        builder.ret(_I1(0))
-        return function
 
     def _emit_prepare(self) -> ir.LLVMFunction:
         """`prepare(returns, count, result)`: begin the result, return the slots for its arrays.
@@ -356,19 +299,11 @@ class _Emitter:
         return function
 
     def _define(
-        self,
-        name: str,
-        signature: ir.FunctionType,
-        *,
-        is_internal: bool = False,
-        checks: bool = False,
+        self, name: str, signature: ir.FunctionType, *, is_internal: bool = False
     ) -> tuple[ir.LLVMFunction, ir.IRBuilder]:
-        """Begin a function, one that `checks` arguments or one that mostly calls others."""
+        """Begin a function, which mostly calls others."""
         function = ir.LLVMFunction(self.module, signature, name)
-        function.attributes.add("nounwind")
-        if not checks:
-            # Optimized, these make no call quicker, and take half as long again to compile.
-            function.attributes |= {"noinline", "optnone"}
+        function.attributes |= {"nounwind", "noinline", "optnone"}
         if is_internal:
             function.linkage = "internal"
         return function, ir.IRBuilder(function.append_basic_block("entry"))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.__main__ import NAMES, main
@@ -16,7 +17,9 @@ from benchmarks.networks import NETWORKS
 from benchmarks.report import Bar, Report
 from benchmarks.scaling import FAMILIES, exponent
 from benchmarks.timing import Times, interleave
+from benchmarks.workload_tasks import HESSIAN_PRODUCT, TRAIN_SGD
 from benchmarks.workloads import THREADS, WORKLOADS
+from symgrad.graph.types import Array
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -278,3 +281,11 @@ def test_the_first_step_is_timed_stage_by_stage_cold_and_warm(long_reports):
     assert cold["object"] > 0
     assert warm["object"] == warm["LLVM"] == 0
     assert rows["layers, one edited", "edited"]["object"] > 0
+
+
+def test_vectors_to_multiply_with_are_drawn_once_and_not_in_a_first_step():
+    weights: dict[str, Array] = {"w": np.zeros((3, 4), np.float32), "b": np.zeros(4)}
+    first, second = (HESSIAN_PRODUCT.draw(weights) for _ in range(2))
+    assert [(v.shape, str(v.dtype)) for v in first] == [((3, 4), "float32"), ((4,), "float64")]
+    assert all(a is b for a, b in zip(first, second, strict=True))
+    assert len(TRAIN_SGD.draw(weights)) == 0

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, Elements, index, prefetch
-from symgrad.codegen.contract.operand import AskedSource, NextSteps
+from symgrad.codegen.contract.operand import AskedLines, NextSteps
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.cost_model import STEPS_A_LINE
 from symgrad.records import dataclass
@@ -48,7 +48,7 @@ def emit_asking(
 ) -> None:
     """Ask for what is read next, from `asked` on, at a `span` of k: its first step, how many.
 
-    Steps of k of the left are so far `apart`.
+    Steps of k of the left are so far `apart`, or lines of what the next panel is packed from.
     """
     step, steps = span
     if kernel.next_steps is not None:
@@ -58,7 +58,7 @@ def emit_asking(
     elif kernel.asks_for_next:
         _emit_asking_for_rows(builder, kernel, asked[0], step, steps)
     if kernel.next_source is not None:
-        _emit_asking_for_source(builder, kernel, kernel.next_source, asked[0], span)
+        _emit_asking_for_source(builder, kernel, kernel.next_source, (asked[0], apart), span)
     if kernel.right_lines:
         ask_for_right(builder, kernel.right, asked[0], step, (steps, kernel.right_lines))
     if kernel.asks_for_panel:
@@ -109,12 +109,15 @@ def _emit_asking_for_steps(
 def _emit_asking_for_source(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    source: AskedSource,
-    following: ir.Value,
+    source: AskedLines,
+    lines: tuple[ir.Value, ir.Value],
     span: tuple[ir.Value, int],
 ) -> None:
-    """Ask for lines of what the next panel is packed from, each after so many steps of k."""
-    step, count = span
+    """Ask for lines of what the next panel is packed from, each after so many steps of k.
+
+    `lines` are where they begin, and how far they go on.
+    """
+    (following, along), (step, count) = lines, span
     is_turn = builder.icmp_signed("==", builder.and_(step, index(source.steps - 1)), index(0))
     with nullcontext() if count >= source.steps else builder.if_then(is_turn):
         first = builder.udiv(step, index(source.steps))
@@ -123,7 +126,7 @@ def _emit_asking_for_source(
             turn = builder.and_(line, index(source.turns - 1))
             row = builder.udiv(line, index(source.turns))
             offset = builder.mul(turn, index(source.apart))
-            offset = builder.add(offset, builder.mul(row, index(source.along)))
+            offset = builder.add(offset, builder.mul(row, along))
             # Elements of the right as it is in memory, of which the kernel reads a packed panel.
             kernel.right.prefetch(builder, kernel.right.address(builder, following, offset), 1)
 
@@ -206,19 +209,17 @@ def emit_prefetching(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     left: tuple[ir.Value, ir.Value],
-    right: ir.Value,
-    number: int,
+    right: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Ask for what steps of k behind step `number` read on other pages.
+    """Ask for what steps of k behind a step read on other pages.
 
-    `left` is where the left begins in this step, and how many elements ahead it is asked for.
+    `left` and `right` are where they begin in this step, and how many elements ahead is asked for.
     """
     if kernel.left_ahead:
         place = kernel.left.address(builder, *left)
         kernel.left.prefetch(builder, place, kernel.rows)
     if kernel.right_ahead:
-        offset = (number + kernel.right_ahead) * kernel.right_k.stride
-        place = kernel.right.address(builder, right, index(offset))
+        place = kernel.right.address(builder, *right)
         kernel.right.prefetch(builder, place, kernel.columns)
 
 

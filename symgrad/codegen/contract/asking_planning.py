@@ -6,7 +6,7 @@ A microkernel asks for one thing at most. How it does is in `asking`.
 from __future__ import annotations
 
 from symgrad.codegen.contract.block_planning import has_digits
-from symgrad.codegen.contract.operand import AskedRows, AskedSource, NextSteps
+from symgrad.codegen.contract.operand import AskedLines, AskedRows, AskedSource, NextSteps
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.cost_model import (
@@ -107,10 +107,12 @@ def _next_source(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSource | N
         rows = line // steps  # of the right transposed, each with all terms of a column
         if plan.pack_right == "transpose" and plan.row_tiles * rows > plan.tile_columns:
             apart, tiles = plan.right.column_stride, -(-plan.tile_columns // rows)
-            return AskedSource(steps, rows, apart, line, 1, 0, rows * apart, tiles)
+            follow_one_another = apart == plan.k and plan.k % line == 0
+            asked = AskedLines(steps) if follow_one_another else AskedLines(steps, rows, apart)
+            return AskedSource(asked, line, 1, 0, rows * apart, tiles)
         if plan.pack_right == "copy" and plan.row_tiles > wide * steps:
             along = plan.right.row_stride
-            return AskedSource(steps, 1, 0, along, wide, line, lines * along, wide * steps)
+            return AskedSource(AskedLines(steps), along, wide, line, lines * along, wide * steps)
     return None
 
 

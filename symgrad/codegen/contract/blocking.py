@@ -282,9 +282,10 @@ class _LoopNest:
         if not packs_within(self._plan):
             call(builder, *shape, (left, right, *others))
             return
+        apart = index(self._plan.right.row_stride)
         with builder.if_else(is_first) as (packing, packed):
             with packing:
-                call(builder, *shape, (left, source, *others, right), packs=True)
+                call(builder, *shape, (left, source, *others, right, apart), packs=True)
             with packed:
                 call(builder, *shape, (left, right, *others))
 

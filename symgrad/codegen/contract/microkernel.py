@@ -31,8 +31,13 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.register_tile import Microkernel
-from symgrad.codegen.contract.stored_tile import StoredTile, emit_tile, places_in_tile
-from symgrad.codegen.contract.walking import Walk, ask, further, row_of_left, walk_of
+from symgrad.codegen.contract.stored_tile import (
+    StoredTile,
+    emit_packed_row,
+    emit_tile,
+    places_in_tile,
+)
+from symgrad.codegen.contract.walking import Walk, ask, further, next_row, row_of_left, walk_of
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model import EARLY_PIECES
 from symgrad.records import replace
@@ -53,7 +58,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     that it is told. One that asks for the next tile or panel has another, where
     that begins, or one for each operand. One that asks for what the next epilogue meets has a table
     of it and the number of its last entry. For each inner border come two more, from which to which
-    step of its digit terms are needed. The last one of a kernel that packs says where.
+    step of its digit terms are needed. The last ones of a kernel that packs
+    say where, and how far rows of the right are apart.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * len(kernel.told)
@@ -61,10 +67,11 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
     kinds += [POINTER, INDEX] * is_told
     kinds += [INDEX, INDEX] * len(kernel.inner)
-    kinds += [POINTER] * kernel.packs
+    kinds += [POINTER, INDEX] * kernel.packs
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, place, k, resume, *rest = function.args
+    right_k = rest.pop() if kernel.packs else None
     packed = rest.pop() if kernel.packs else None
     within = [rest.pop() for _ in range(2 * len(kernel.inner))][::-1]
     met = None
@@ -74,6 +81,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     asked = tuple(rest[len(rest) - kernel.places_asked :])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
+    if right_k is not None:
+        told["right_k"] = right_k
     operands = walk_of(builder, kernel, (left, right), asked, told)
     operands = operands._replace(met=met, packed=packed)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
@@ -112,7 +121,7 @@ def _emit_resume(
     start = builder.append_basic_block("start")
     builder.cbranch(resume, loading, start)
     builder.position_at_end(loading)
-    align = kernel.tile_align
+    align = kernel.left.compute.itemsize
     loaded = [
         builder.load(place, typ=kernel.vector_type, align=align)
         for place in places_in_tile(builder, kernel, tile)
@@ -158,8 +167,9 @@ def _emit_pieces(
     piece = operands._replace(left=left, right=right, asked=tuple(asked), met=None, results=results)
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
-        emit_asking(builder, kernel, piece.asked, piece.steps[1], (index(0), kernel.piece))
+        emit_asking(builder, kernel, piece.asked, piece.apart, (index(0), kernel.piece))
         for number in range(kernel.piece):
+            piece = next_row(builder, kernel, piece) if number else piece
             added = _emit_step(builder, kernel, piece, number, added)
     else:
         added = _emit_steps(builder, kernel, piece, length, list(sums))
@@ -312,11 +322,13 @@ def _emit_loop(
         packed = builder.mul(step, index(kernel.vectors * kernel.lanes))
         places = places._replace(packed=kernel.right.address(builder, operands.packed, packed))
     ask(builder, kernel, operands, (step, steps))
+    at = places
     for number in range(steps):
         if number and chains == 1:
             _emit_fence(builder)
+        at = next_row(builder, kernel, at) if number else at
         chain = slice(number % chains * each, (number % chains + 1) * each)
-        added[chain] = _emit_step(builder, kernel, places, number, added[chain])
+        added[chain] = _emit_step(builder, kernel, at, number, added[chain])
     following = as_it_is(builder, builder.add(step, index(steps), flags=("nuw", "nsw")))
     along = operands.steps[steps], builder.mul(operands.right_step, index(steps))
     ends = further(builder, kernel, places, along)
@@ -353,20 +365,6 @@ def _total(builder: ir.IRBuilder, kernel: Microkernel, parts: list[ir.Value]) ->
     return total
 
 
-def _emit_packing(
-    builder: ir.IRBuilder,
-    kernel: Microkernel,
-    packed: ir.Value,
-    number: int,
-    row: Sequence[ir.Value],
-) -> None:
-    """Store a row of the right as step `number` of a packed panel."""
-    for vector, values in enumerate(row):
-        offset = (number * kernel.vectors + vector) * kernel.lanes
-        place = kernel.right.address(builder, packed, index(offset))
-        builder.store(values, place, align=kernel.right.target.vector_bytes)
-
-
 def _emit_step(
     builder: ir.IRBuilder,
     kernel: Microkernel,
@@ -376,20 +374,19 @@ def _emit_step(
 ) -> list[ir.Value]:
     """Add the products of one step of k: each element of the left times a row of the right.
 
-    It is step `number` from where the operands begin.
+    It is step `number` from where the left begins, and the first one of the right.
     """
     dtype = kernel.left.compute
     left = kernel.left.address(builder, operands.left, operands.steps[number])
-    emit_prefetching(builder, kernel, (left, operands.ahead), operands.right, number)
+    further = (left, operands.ahead), (operands.right, operands.right_ahead)
+    emit_prefetching(builder, kernel, *further)
     row = []
     for start in range(0, kernel.columns, kernel.lanes):
-        offset = builder.mul(operands.right_step, index(number))
-        offset = builder.add(offset, index(start))
-        place = kernel.right.address(builder, operands.right, offset)
+        place = kernel.right.address(builder, operands.right, index(start))
         count = min(kernel.lanes, kernel.columns - start)
         row.append(kernel.right.load(builder, place, count, kernel.lanes))
     if operands.packed is not None:
-        _emit_packing(builder, kernel, operands.packed, number, row)
+        emit_packed_row(builder, kernel, operands.packed, number, row)
     added = []
     for i in range(kernel.rows):
         place = row_of_left(builder, kernel, operands, left, (i, number))

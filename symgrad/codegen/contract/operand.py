@@ -54,18 +54,26 @@ class NextSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSource:
-    """What tiles ask for of the right that the next panel is packed from.
+class AskedLines:
+    """A line in so many `steps` of k: of `turns` rows that are `apart` elements apart, in turns.
 
-    It is a line in so many `steps` of k. The lines of a tile lie in `turns` rows that are `apart`
-    elements apart, which take turns, and go on `along`: of turns there is a power of two. Tile `t`
-    begins `down` elements further than the one before, but every `wide`-th tile begins `around`
-    further than the first of those before.
+    Of turns there is a power of two.
     """
 
     steps: int
-    turns: int
-    apart: int
+    turns: int = 1
+    apart: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSource:
+    """What tiles ask for of the right that the next panel is packed from: `lines` of a tile.
+
+    They go on `along`. Tile `t` begins `down` elements further than the one before, but every
+    `wide`-th tile begins `around` further than the first of those before.
+    """
+
+    lines: AskedLines
     along: int
     wide: int
     down: int

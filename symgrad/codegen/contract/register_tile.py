@@ -7,14 +7,14 @@ from typing import Literal
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
-from symgrad.codegen.contract.operand import AskedSource, NextSteps
+from symgrad.codegen.contract.operand import AskedLines, NextSteps
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
 # A distance that a microkernel is told: of steps of k or of rows of the left, of rows of the right,
-# or of rows of the tile.
-Told = Literal["left_k", "left_row", "right_k", "tile_row"]
+# of rows of the tile, or of lines that it asks for of what the next panel is packed from.
+Told = Literal["left_k", "left_row", "right_k", "tile_row", "source_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Microkernel:
     The left lies `left_row` and `left_k` elements apart, rows of the right `right_k` apart and its
     columns side by side. Rows of the tile are `tile_row` apart. Of these distances the kernel is
     told those that `told` names, and they are 0 here: operands of any width have one kernel then.
-    The tile lies aside (`is_aside`), for an epilogue, or is a part of the result, and goes past the
-    caches if it `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that
+    The tile lies aside, for an epilogue, or is a part of the result, and goes past the caches if it
+    `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that
     says whether it goes on with the sums in the tile. Each sum is the total of `chains` that are
     added up in turns, enough to keep the multiply-add units busy; an iteration of its loop is
     `unrolled` steps of k, at least one of each chain; if it `is_even` it is called with whole
@@ -36,10 +36,11 @@ class Microkernel:
     asked for, a line of each row every so many steps, or line after line where rows follow one
     another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
     panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` or
-    `next_source` says, or `right_lines` of them a step; with `steps_a_row` rows that it is told of,
-    one in so many steps, or with `asks_for_results` those of its tile. With `inner` borders only
-    pieces within the spans it is given are added up. One that `packs` stores each row of the right
-    that it reads, in whole vectors one after the other, where others read it.
+    `next_source` says, or `right_lines` of them a step; with `steps_a_row` rows of `tile_columns`
+    that it is told of, one in so many steps, or with `asks_for_results` those of its tile. With
+    `inner` borders only pieces within the spans it is given are added up. One that `packs` stores
+    each row of the right that it reads, in whole vectors one after the other, where others read it,
+    and is told how far these are apart.
     """
 
     rows: int
@@ -52,7 +53,6 @@ class Microkernel:
     right_k: CountedAxis
     tile_columns: int
     tile_row: int
-    is_aside: bool
     is_streamed: bool
     resumes: bool
     is_empty: bool
@@ -67,7 +67,7 @@ class Microkernel:
     asks_in_order: bool = False
     asks_for_panel: bool = False
     next_steps: NextSteps | None = None
-    next_source: AskedSource | None = None
+    next_source: AskedLines | None = None
     right_lines: int = 0
     steps_a_row: int = 0
     asks_for_results: bool = False
@@ -112,11 +112,6 @@ class Microkernel:
         """
         is_inner = self.piece is not None and len(self.inner) > 0
         return is_inner and self.inner[-1].is_along(self.left_k.run)
-
-    @property
-    def tile_align(self) -> int:
-        """The alignment of what is stored of a tile."""
-        return self.left.target.vector_bytes if self.is_aside else self.left.compute.itemsize
 
     @property
     def vectors(self) -> int:

@@ -1,4 +1,7 @@
-"""Stores of a GEMM microkernel: the sums of a tile, where they go on or where results are."""
+"""Stores of a GEMM microkernel: the sums of a tile, where they go on or where results are.
+
+One that packs also stores the rows of the right that it reads.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def _emit_sums(
     builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile, sums: Sequence[ir.Value]
 ) -> None:
     for value, place in zip(sums, places_in_tile(builder, kernel, tile), strict=True):
-        builder.store(value, place, align=kernel.tile_align)
+        builder.store(value, place, align=kernel.left.compute.itemsize)
 
 
 def _emit_streamed(
@@ -58,3 +61,17 @@ def places_in_tile(builder: ir.IRBuilder, kernel: Microkernel, tile: StoredTile)
     ]
     kind = scalar_type(kernel.left.compute)
     return [builder.gep(tile.begin, [offset], source_etype=kind) for offset in offsets]
+
+
+def emit_packed_row(
+    builder: ir.IRBuilder,
+    kernel: Microkernel,
+    packed: ir.Value,
+    number: int,
+    row: Sequence[ir.Value],
+) -> None:
+    """Store a row of the right as step `number` of a packed panel."""
+    for vector, values in enumerate(row):
+        offset = (number * kernel.vectors + vector) * kernel.lanes
+        place = kernel.right.address(builder, packed, index(offset))
+        builder.store(values, place, align=kernel.right.target.vector_bytes)

@@ -29,6 +29,7 @@ from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
 from symgrad.codegen.contract.unrolling import is_even, turns_of
+from symgrad.codegen.contract.walking import scales_distances
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
 from symgrad.cost_model import TOLD_ROWS
@@ -224,7 +225,7 @@ def _microkernel(
     told = _told(plan, left)
     left_row = 0 if "left_row" in told else left_row
     left_k = replace(left_k, stride=0) if "left_k" in told else left_k
-    right_k = replace(right_k, stride=0) if "right_k" in told else right_k
+    right_k = replace(right_k, stride=0) if packs or "right_k" in told else right_k
     chains, unrolled = turns_of(plan, left.target, rows, columns)
     return Microkernel(
         rows=rows,
@@ -235,9 +236,8 @@ def _microkernel(
         left_k=left_k,
         right=right,
         right_k=right_k,
-        tile_columns=plan.tile_columns,
+        tile_columns=plan.tile_columns if plan.steps_a_row and not plan.asks_for_results else 0,
         tile_row=0 if "tile_row" in told else plan.tile_row,
-        is_aside=plan.result_row == 0,
         is_streamed=plan.is_streamed,
         resumes=plan.k_blocks > 1,
         is_empty=plan.k == 0,
@@ -252,7 +252,7 @@ def _microkernel(
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
         next_steps=plan.next_steps,
-        next_source=plan.next_source,
+        next_source=plan.next_source.lines if plan.next_source is not None else None,
         right_lines=right_lines_a_step(plan),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         asks_for_results=plan.asks_for_results,
@@ -265,26 +265,31 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     """Return which distances between elements of operands microkernels are told.
 
     So it is where finding what they read takes no instruction more and there are registers: steps
-    of a left whose rows lie side by side, else its rows if they are few, and rows of a right. The
-    latter two where an iteration reads one step, since unrolled ones have no register to spare.
+    of a left whose rows lie side by side, else its rows, and rows of a right. The latter where an
+    iteration reads one step, since unrolled ones have no register to spare; and so it is with the
+    former, which are to be few then, but where an address has a distance several times. Rows of a
+    tile come last, when registers are free.
     """
     if plan.method != "tile" or plan.has_pieces:
         return ()
     told: list[Told] = []
     sizes = itertools.product(_heights(plan), _widths(plan))
     is_one = all(turns_of(plan, stored.target, *size) == (1, 1) for size in sizes)
-    asks = plan.asks_for_next or plan.next_steps is not None or plan.goes_on is not None
-    is_plain = plan.pack_left == "none" and not asks and not plan.left.row_digits
+    asks = plan.next_steps is not None or plan.goes_on is not None
+    asks_by_row = plan.asks_for_next and not plan.has_dense_rows
+    is_plain = plan.pack_left == "none" and not plan.left.row_digits and not asks
+    is_few = is_one and plan.tile_rows in TOLD_ROWS
+    has_registers = plan.tile_rows > 1 and (is_few or scales_distances(stored.target))
     if plan.pack_left == "none" and plan.left.row_stride == 1:
         told.append("left_k")
-    elif is_plain and is_one and plan.tile_rows in TOLD_ROWS:
+    elif is_plain and not asks_by_row and has_registers:
         told.append("left_row")
-    is_near = not _steps_ahead(plan, plan.right.row_stride, stored)
-    is_plain = plan.pack_right == "none" and not asks and not plan.right.row_digits
-    if is_plain and is_one and is_near:
+    is_plain = plan.pack_right == "none" and not plan.right.row_digits and not asks
+    if is_plain and not plan.asks_for_next and is_one:
         told.append("right_k")
-    if plan.result_row:
-        told.append("tile_row")
+    told.append("tile_row")
+    if plan.next_source is not None:
+        told.append("source_line")
     return tuple(told)
 
 
@@ -298,6 +303,9 @@ def _distance(plan: ContractPlan, told: Told) -> int:
             return plan.right.row_stride
         case "tile_row":
             return plan.tile_row
+        case "source_line":
+            assert plan.next_source is not None, "nothing is asked for of it"
+            return plan.next_source.along
 
 
 def _along_k(plan: ContractPlan, stride: int, digits: tuple[Digit, ...] = ()) -> CountedAxis:

@@ -1,7 +1,9 @@
 """Addresses in a microkernel of a GEMM: where it is in the operands, and how it goes on.
 
-Of a left whose rows are a distance apart that the microkernel is told, each three rows have a
-pointer: row and twice that are all that is beside it in registers.
+Of a left whose rows are a distance apart that the microkernel is told, several rows have a pointer
+and some multiples of the distance are beside it in registers. An address of x86 takes one of these
+once, twice, four or eight times, so nine rows are found with the distance and three odd multiples.
+Elsewhere it is three rows, with the distance and twice that.
 """
 
 from __future__ import annotations
@@ -19,17 +21,23 @@ from symgrad.codegen.contract.asking import (
 )
 from symgrad.codegen.contract.elements import Elements, as_it_is, index
 from symgrad.codegen.contract.register_tile import Microkernel, Told
+from symgrad.codegen.target import Target
 
-_ROWS_BY_POINTER = 3  # of a left whose rows are a distance apart that is told: 0, 1 and 2 of these
+# Multiples of the distance that is told of rows of the left, each with the powers of two that an
+# address takes it times; what they reach is found by one pointer.
+_SCALED = {1: (1, 2, 4, 8), 3: (1, 2), 5: (1,), 7: (1,)}
+_PLAIN = {1: (1,), 2: (1,)}
 
 
 class Walk(NamedTuple):
     """Where some steps of k begin in the operands, and all of a run in what is asked for.
 
     `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
-    asked for is from the step that is added up. Of a left whose rows are `rows` elements apart, and
-    two of them, `lower` are the rows below that each begin three of them. The right is packed where
-    `packed` says, if it is.
+    asked for is from the step that is added up. Rows of the right are `right_step` apart, and
+    what is asked for of it is `right_ahead`. Steps of what is asked for of the next tile or panel
+    are `apart`. Of a left whose rows are a distance apart that is told, `rows` are multiples of it
+    in bytes, and `lower` are the rows below that each begin as many as one pointer reaches. The
+    right is packed where `packed` says, if it is.
     """
 
     left: ir.Value
@@ -38,11 +46,18 @@ class Walk(NamedTuple):
     steps: Sequence[ir.Value]
     ahead: ir.Value
     right_step: ir.Value
+    right_ahead: ir.Value
+    apart: ir.Value
     lower: tuple[ir.Value, ...] = ()
     rows: tuple[ir.Value, ...] = ()
     met: Met | None = None
     results: AskedResults | None = None
     packed: ir.Value | None = None
+
+
+def scales_distances(target: Target) -> bool:
+    """Return whether an address has a distance once, twice, four or eight times."""
+    return target.architecture == "x86_64"
 
 
 def walk_of(
@@ -59,16 +74,35 @@ def walk_of(
     steps = [builder.mul(index(number), step) for number in range(count)]
     ahead = builder.mul(index(kernel.left_ahead), step)
     right_step = told.get("right_k", index(kernel.right_k.stride))
+    right_ahead = builder.mul(index(kernel.right_ahead), right_step)
+    apart = told.get("source_line", step)
+    walk = Walk(left, right, asked, steps, ahead, right_step, right_ahead, apart)
     if "left_row" not in told:
-        return Walk(left, right, asked, steps, ahead, right_step)
+        return walk
     # LLVM would have a register for each row, and these are more than there are.
-    row = as_it_is(builder, told["left_row"])
-    rows = row, as_it_is(builder, builder.add(row, row))
+    row = as_it_is(builder, builder.mul(told["left_row"], index(kernel.left.stored.itemsize)))
+    multiples = _multiples(kernel)
+    rows = row, *(as_it_is(builder, builder.mul(row, index(by))) for by in list(multiples)[1:])
     lower = tuple(
-        as_it_is(builder, kernel.left.address(builder, left, builder.mul(row, index(first))))
-        for first in range(_ROWS_BY_POINTER, kernel.rows, _ROWS_BY_POINTER)
+        as_it_is(builder, _address(builder, left, builder.mul(row, index(first))))
+        for first in range(_reach(kernel), kernel.rows, _reach(kernel))
     )
-    return Walk(left, right, asked, steps, ahead, right_step, lower, rows)
+    return walk._replace(lower=lower, rows=rows)
+
+
+def _multiples(kernel: Microkernel) -> Mapping[int, tuple[int, ...]]:
+    return _SCALED if scales_distances(kernel.left.target) else _PLAIN
+
+
+def _reach(kernel: Microkernel) -> int:
+    """Return how many rows of the left are found by a pointer, given multiples of the distance."""
+    multiples = _multiples(kernel)
+    return 1 + max(by * scale for by, scales in multiples.items() for scale in scales)
+
+
+def _address(builder: ir.IRBuilder, place: ir.Value, distance: ir.Value) -> ir.Value:
+    """Return the address a distance in bytes behind `place`."""
+    return builder.gep(place, [distance], source_etype=ir.IntType(8))
 
 
 def further(
@@ -92,6 +126,16 @@ def further(
     )
 
 
+def next_row(builder: ir.IRBuilder, kernel: Microkernel, operands: Walk) -> Walk:
+    """Return where the operands are when the right is a step of k further.
+
+    LLVM would have a register for each step of an iteration whose distance is told.
+    """
+    right = kernel.right.address(builder, operands.right, operands.right_step)
+    is_told = not isinstance(operands.right_step, ir.Constant)
+    return operands._replace(right=as_it_is(builder, right) if is_told else right)
+
+
 def row_of_left(
     builder: ir.IRBuilder,
     kernel: Microkernel,
@@ -103,10 +147,13 @@ def row_of_left(
     row, number = at
     if not operands.rows:
         return kernel.left.address(builder, left, index(row * kernel.left_row))
-    first, within = divmod(row, _ROWS_BY_POINTER)
+    first, within = divmod(row, _reach(kernel))
     begin = (operands.left, *operands.lower)[first]
-    if within:
-        begin = kernel.left.address(builder, begin, operands.rows[within - 1])
+    for multiple, (by, scales) in zip(operands.rows, _multiples(kernel).items(), strict=True):
+        scale = within // by
+        if within % by == 0 and scale in scales:
+            begin = _address(builder, begin, builder.mul(multiple, index(scale)))
+            break
     return kernel.left.address(builder, begin, operands.steps[number])
 
 
@@ -114,7 +161,7 @@ def ask(
     builder: ir.IRBuilder, kernel: Microkernel, operands: Walk, steps: tuple[ir.Value, int]
 ) -> None:
     """Ask for what is multiplied or stored later, in a step of k and so many that follow it."""
-    emit_asking(builder, kernel, operands.asked, operands.steps[1], steps)
+    emit_asking(builder, kernel, operands.asked, operands.apart, steps)
     if operands.results is not None:
         emit_asking_for_results(builder, kernel, operands.results, steps[0])
     if operands.met is not None:

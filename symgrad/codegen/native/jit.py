@@ -19,7 +19,8 @@ from symgrad.records import dataclass
 
 # How many libraries one linker takes; see Note [Memory of compiling].
 _LIBRARIES_OF_A_LINKER = 16
-_ONLY_CALLS = -1  # in the place of an optimization level
+# In the place of an optimization level: of functions that do nothing but call.
+ONLY_CALLS = -1
 # In a function: LLVM's value numbering ends the process where it comes to a value a hundred times,
 # as it comes to the state of memory of a loop once for each loop inside, which has two blocks.
 _MOST_BLOCKS_NUMBERED = 128
@@ -77,13 +78,13 @@ def emit_calls(module_text: str, target: Target) -> bytes:
 
     LLVM's time for those grows faster than they do, but for what it spends without optimizing.
     """
-    machine = _machine(target, _ONLY_CALLS)
+    machine = _machine(target, ONLY_CALLS)
     return bytes(machine.emit_object(_parse(module_text, target, machine)))
 
 
 def assembly_of_calls(module_text: str, target: Target) -> str:
     """Return the assembly of a module, as `emit_calls` would encode it."""
-    machine = _machine(target, _ONLY_CALLS)
+    machine = _machine(target, ONLY_CALLS)
     return str(machine.emit_assembly(_parse(module_text, target, machine)))
 
 
@@ -161,7 +162,7 @@ _machines = _Machines()
 def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
     made = _machines.made
     if (target, opt_level) not in made:
-        only_calls = opt_level == _ONLY_CALLS
+        only_calls = opt_level == ONLY_CALLS
         made[target, opt_level] = target.machine(opt_level, only_calls=only_calls)
     return made[target, opt_level]
 

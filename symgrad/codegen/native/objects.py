@@ -30,6 +30,7 @@ from symgrad.codegen import target as description
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.native import jit
 from symgrad.codegen.native.jit import (
+    ONLY_CALLS,
     assembly_of_calls,
     emit_assembly,
     emit_calls,
@@ -105,15 +106,16 @@ def final_object_of(module_text: str, target: Target, opt_level: int) -> bytes:
     """Return the object file of a module that is compiled as leaf functions are.
 
     That is without a middle end, for a level of the instruction set, perhaps before any program.
+    The `opt_level` may be `ONLY_CALLS`.
     """
     target = target.shared_level or target
     store = object_store()
     if store is None:
-        return compile_leaves(module_text, target, opt_level)
+        return _compile_final(module_text, target, opt_level)
     key = _final_key(module_text, target, opt_level)
     found = store.read(key) or Precompiled(target).read(key)
     if found is None:
-        found = compile_leaves(module_text, target, opt_level)
+        found = _compile_final(module_text, target, opt_level)
         store.write(key, found)
     return found
 
@@ -127,7 +129,13 @@ def precompile_final(module_text: str, target: Target, opt_level: int) -> bool:
     there, key = Precompiled(target), _final_key(module_text, target, opt_level)
     if there.read(key) is not None:
         return True
-    return there.write(key, compile_leaves(module_text, target, opt_level))
+    return there.write(key, _compile_final(module_text, target, opt_level))
+
+
+def _compile_final(module_text: str, target: Target, opt_level: int) -> bytes:
+    if opt_level == ONLY_CALLS:
+        return emit_calls(module_text, target)
+    return compile_leaves(module_text, target, opt_level)
 
 
 def _final_key(module_text: str, target: Target, opt_level: int) -> EntryKey:

@@ -48,6 +48,7 @@ LAYOUTS: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "columns": lambda rows, columns: (1, rows),
     "gaps": lambda rows, columns: (2 * columns + 3, 2),
     "padded": lambda rows, columns: (columns + 5, 1),
+    "columns of lines": lambda rows, columns: (1, rows + 16),
     "pages": lambda rows, columns: (1024, 1),
     "same row": lambda rows, columns: (0, 1),
     "same column": lambda rows, columns: (1, 0),

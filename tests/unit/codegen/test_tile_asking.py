@@ -114,7 +114,7 @@ def test_tiles_of_the_last_block_of_k_ask_for_nothing_behind_it():
         assert elements_of_tiles(plan, plan.k - plan.block_k) == set()
 
 
-@pytest.mark.parametrize("rhs", ["rows", "columns"])
+@pytest.mark.parametrize("rhs", ["rows", "columns", "columns of lines"])
 def test_tiles_of_a_panel_ask_for_all_that_the_next_one_is_packed_from(rhs):
     plan = Case(128, 512, 784, rhs=rhs).plan("x86-64-v4")
     source = plan.next_source
@@ -122,8 +122,9 @@ def test_tiles_of_a_panel_ask_for_all_that_the_next_one_is_packed_from(rhs):
     assert plan.packs_late
     assert plan.kept_panels == 1
     asked, size = places_asked(plan), plan.dtype.itemsize
-    lines = np.arange(plan.k // source.steps)
-    offsets = lines % source.turns * source.apart + lines // source.turns * source.along
+    of_tile = source.lines
+    lines = np.arange(plan.k // of_tile.steps)
+    offsets = lines % of_tile.turns * of_tile.apart + lines // of_tile.turns * source.along
     begins = [asked(tile, 0, plan.k) for tile in range(source.tiles)]
     found = np.add.outer(begins, offsets * size).ravel() // 64
     steps = np.arange(plan.k) * plan.right.row_stride
