@@ -92,7 +92,7 @@ LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row i
 ROWS_A_STAGE = 8  # at most: by then what one row waits for is a small part of what all take
 SHARE_HELD = 0.75  # of the registers, by a loop of stages that each do another row
 LEAST_PIPELINED = 8  # times the rows that the first one waits for
-SHARE_OF_ROWS_APART = 0.75  # of the nearest cache, by what stages two rows apart reach meanwhile
+SHARE_OF_ROWS_APART, SHARE_OF_COLUMN_SUMS = 0.75, 0.5  # of a near cache, by rows apart; by sums
 MOST_ROWS_ON_THEIR_WAY = 2  # times that cache, by what stages one row apart reach
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
