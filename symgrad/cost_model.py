@@ -92,7 +92,8 @@ LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row i
 ROWS_A_STAGE = 8  # at most: by then what one row waits for is a small part of what all take
 SHARE_HELD = 0.75  # of the registers, by a loop of stages that each do another row
 LEAST_PIPELINED = 8  # times the rows that the first one waits for
-SHARE_OF_ROWS_APART, MOST_ROWS_ON_THEIR_WAY = 0.75, 2  # of L1: what stages 2 rows or 1 apart reach
+# Of a near cache, by stages that are two rows or one apart, and by sums of columns.
+SHARE_OF_ROWS_APART, MOST_ROWS_ON_THEIR_WAY, SHARE_OF_COLUMN_SUMS = 0.75, 2, 0.5
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with

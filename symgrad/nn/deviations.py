@@ -8,6 +8,11 @@
 # nearby it is without an error, and the small rest. For equal elements both the distance and the
 # deviations are exactly 0. The pivot may be any constant, which is why it has no gradient, and no
 # more is read for it: the parts are numbers of a row.
+#
+# The variance is the mean square about a constant, less the square of the distance of the mean from
+# it, for any constant. The constant is the mean, without a gradient: the distance is 0, and
+# all derivatives are those of the variance, while the first one has no term for the mean that would
+# have to wait for the sum of all others.
 """
 
 from __future__ import annotations
@@ -43,6 +48,10 @@ def moments_over(x: Tensor, axes: Axes) -> Deviations:
     mean = add(pivot, distance)
     rounded = stop_gradient(mean)
     rest = add(subtract(pivot, rounded), distance)
-    deviation = subtract(subtract(x, rounded), rest)
-    variance = mean_over(multiply(deviation, deviation), axes, keepdims=True)
-    return Deviations(deviation, mean, variance)
+    exact = subtract(x, rounded)
+    constant = stop_gradient(rest)
+    around = subtract(exact, constant)
+    squares = mean_over(multiply(around, around), axes, keepdims=True)
+    distance_of_mean = subtract(rest, constant)
+    variance = subtract(squares, multiply(distance_of_mean, distance_of_mean))
+    return Deviations(subtract(exact, rest), mean, variance)

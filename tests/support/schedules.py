@@ -21,6 +21,7 @@ from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
 from symgrad.codegen.schedule import (
+    accumulate_columns,
     block_batches,
     distribute_rows,
     distribute_scalars,
@@ -255,12 +256,13 @@ def products_fused() -> Iterator[None]:
 
 @contextmanager
 def rows_split() -> Iterator[None]:
-    """Take the match of a row apart, and costly scalars, and rows by stages, of however few."""
+    """Take the match of a row apart, costly scalars, rows by stages and sums of columns."""
     with (
         mock.patch.multiple(split_matches, LEAST_SPLIT_CYCLES=0.0),
         mock.patch.multiple(distribute_scalars, LEAST_SPLIT_CYCLES=0.0, LEAST_DISTRIBUTED_FLOPS=1),
         mock.patch.multiple(distribute_rows, LEAST_SPLIT_CYCLES=0.0),
         mock.patch.multiple(pipeline_rows, LEAST_PIPELINED=0),
+        mock.patch.object(accumulate_columns._Columns, "pay", lambda columns, _: columns.width > 1),
     ):
         yield
 

@@ -25,6 +25,7 @@ from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.reuse_results import reuse_results
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.program.verify import verify_instrs, verify_program
+from symgrad.codegen.schedule.accumulate_columns import accumulate_columns
 from symgrad.codegen.schedule.distribute_scalars import distribute_scalars
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.split_matches import split_matches
@@ -150,6 +151,17 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         },
     ),
     ProgramPass(
+        "accumulate-columns",
+        lambda program, given: rewrite_kernels(
+            program, lambda kernel: accumulate_columns(kernel, given.target)
+        ),
+        after={
+            "fuse-sweeps": "which loops over rows and columns are in one kernel",
+            "contract-temporaries": "rows are contracted that one loop walks through",
+            "distribute-scalars": "what is late in a row is behind the loop over rows too",
+        },
+    ),
+    ProgramPass(
         "ask-for-rows",
         lambda program, given: ask_for_rows(program, given.target),
         after={
@@ -164,6 +176,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "contract-temporaries": "rows are contracted that one loop walks through",
             "distribute-scalars": "what is late in a row leaves the loop over rows",
             "split-matches": "and a match in a row is taken apart",
+            "accumulate-columns": "and the last stage adds to sums of columns",
         },
     ),
     ProgramPass(
@@ -174,6 +187,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "distribute-scalars": "what is late in a row leaves the loop over rows",
             "split-matches": "and a match in a row is taken apart",
             "ask-for-rows": "which sweep over a row asks is chosen of all of them",
+            "accumulate-columns": "and adds to sums of columns",
             "pipeline-rows": "rows are beside each other where they cannot be in a pipeline",
         },
     ),

@@ -60,7 +60,7 @@ def contract_rows(kernel: Kernel, name: str) -> Kernel | None:
     )
     if searches or kernel.can_fail or not is_free_of(kernel.body, Generated):
         return None
-    body = [_parts_apart(s) if _uses(s, name) else s for s in kernel.body]
+    body = [parts_apart(s) if _uses(s, name) else s for s in kernel.body]
     loops = _row_loops(body, name)
     if not loops:
         return None
@@ -83,7 +83,7 @@ def _uses(statement: Stmt, name: str) -> bool:
     return any(name in used for used in buffers_used((statement,)))
 
 
-def _parts_apart(statement: Stmt) -> Stmt:
+def parts_apart(statement: Stmt) -> Stmt:
     """Return a loop that threads share as one over its parts, around one over their iterations."""
     if not isinstance(statement, For) or statement.vector > 1 or (statement.parallel or 1) == 1:
         return statement

@@ -74,8 +74,11 @@ from symgrad.codegen.loops.rewrite import (
     statements,
     substitute_variable,
 )
-from symgrad.codegen.schedule.contract_rows import change_indices, of_row, own_row
+from symgrad.codegen.schedule.accumulate_columns import accumulators
+from symgrad.codegen.schedule.contract_rows import change_indices, of_row, own_row, parts_apart
+from symgrad.codegen.schedule.join_stages import join_stage
 from symgrad.codegen.schedule.pipeline_rows import pipeline_rows
+from symgrad.codegen.schedule.stage_parts import StageBody
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     LEAST_DISTRIBUTED_FLOPS,
@@ -136,37 +139,51 @@ class _RowDistribution:
         return self._in_stages(statement, around)
 
     def _in_stages(self, loop: For, around: tuple[For, ...]) -> tuple[Stmt, ...]:
-        if sum(isinstance(s, Loop) for s in loop.body) < 2 or loop.parallel:
+        if sum(isinstance(s, Loop) for s in loop.body) < 2:
             return (loop,)
+        if loop.parallel:
+            return (self._in_parts(loop, around),)
         if statement_cycles(loop) * _runs(around) < LEAST_SPLIT_CYCLES:
             return (loop,)
-        if self._waits_for_memory(loop):
+        waits = self._waits_for_memory(loop)
+        if waits and self._pipelines:
             return (loop,)
-        scratch = self._private(loop, around) if loop.ordered else {}
+        sums = accumulators(loop)
+        scratch = self._private(loop, around, sums) if loop.ordered else {}
         nbytes = self._row_bytes(loop)
         if scratch is None or nbytes is None:
             return (loop,)
         stages = Stages(loop.body).found()
+        if not self._pipelines:
+            joined = [join_stage(s, loop.var, n, self._target) for n, s in enumerate(stages)]
+            count = 1 if waits or len(stages) < 2 else self._rows_at_a_time(loop, nbytes)
+            if count > 1:
+                return (self._some_at_a_time(loop, joined, scratch, sums, count),)
+            return (loop if joined == stages else _one_at_a_time(loop, joined),)
         if len(stages) < 2:
             return (loop,)
-        if not self._pipelines:
-            return (self._some_at_a_time(loop, stages, scratch, nbytes),)
-        found = pipeline_rows(loop, stages, self._params, scratch, self._target, nbytes)
+        found = pipeline_rows(loop, stages, self._params, scratch, sums, self._target, nbytes)
         if found is None:
             return (loop,)
         self._enlarge(scratch, found.rows)
         return (*found.before, found.loop)
 
+    def _in_parts(self, loop: For, around: tuple[For, ...]) -> For:
+        """Return a loop that threads share with the rows of each of them distributed."""
+        parts = parts_apart(loop)
+        if not isinstance(parts, For) or parts is loop or parts.parts == 1:
+            return loop
+        changed = self._statements(parts.body, (*around, parts))
+        return loop if changed == parts.body else replace(parts, body=changed)
+
     def _some_at_a_time(
         self,
         loop: For,
-        stages: Sequence[tuple[Stmt, ...]],
+        stages: Sequence[StageBody],
         scratch: Mapping[str, int],
-        nbytes: int,
+        sums: set[str],
+        count: int,
     ) -> For:
-        count = self._rows_at_a_time(loop, nbytes)
-        if count < 2:
-            return loop
         self._enlarge(scratch, count)
         row = f"{loop.var}.row"
         at = index_of((loop.var, count), (row, 1))
@@ -177,7 +194,7 @@ class _RowDistribution:
                 moved = change_indices(
                     moved, name, partial(of_row, row=row, size=size, count=count)
                 )
-            body.append(For(row, count, moved))
+            body.append(For(row, count, moved, ordered=not sums.isdisjoint(buffers_used(stage)[1])))
         return replace(loop, extent=loop.extent // count, body=tuple(body))
 
     def _enlarge(self, scratch: Iterable[str], rows: int) -> None:
@@ -219,14 +236,14 @@ class _RowDistribution:
             nbytes += elements * self._params[name].dtype.itemsize
         return nbytes
 
-    def _private(self, loop: For, around: tuple[For, ...]) -> dict[str, int] | None:
+    def _private(self, loop: For, around: tuple[For, ...], sums: set[str]) -> dict[str, int] | None:
         """Privatisation: return the scratch memory each iteration could have its own of, by size.
 
         None if iterations depend on each other by anything else.
         """
         found: dict[str, int] = {}
         for name in buffers_used((loop,))[1]:
-            if own_row(loop, around, name) is not None:
+            if name in sums or own_row(loop, around, name) is not None:
                 continue
             param = self._params[name]
             parts = math.prod(a.extent for a in around if a.parallel)
@@ -251,6 +268,18 @@ class _RowDistribution:
         indices = {i for buffer, i in accesses((first,)) if buffer == name}
         is_stored = any(isinstance(s, Store) and s.buffer == name for s in first.body)
         return is_stored and indices == {expected} and name not in buffers_used((first,))[0]
+
+
+def _one_at_a_time(loop: For, stages: Sequence[StageBody]) -> For:
+    """Return a loop whose rows do stage by stage, with what these compute again once."""
+    kept: list[Stmt] = []
+    known: set[str] = set()
+    for statement in (s for stage in stages for s in stage):
+        name = statement.name if isinstance(statement, Binding) else ""
+        if name not in known:
+            kept.append(statement)
+        known |= {name} if name else set()
+    return replace(loop, body=tuple(kept))
 
 
 def _is_function(value: Expr) -> bool:

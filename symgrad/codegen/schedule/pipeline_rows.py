@@ -25,13 +25,12 @@ uses it to the last one. No result changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from symgrad.codegen.loops.language import (
     Check,
     Const,
-    Fold,
     For,
     Index,
     IndexValue,
@@ -46,7 +45,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import buffers_used, index_names, substitute_variable
 from symgrad.codegen.schedule.contract_rows import change_indices, of_row
-from symgrad.codegen.schedule.stage_parts import StageBody, StagePart
+from symgrad.codegen.schedule.stage_parts import StageBody, StagePart, carried_vectors, joined_folds
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     LEAST_PIPELINED,
@@ -72,16 +71,22 @@ def pipeline_rows(
     stages: Sequence[StageBody],
     params: Mapping[str, Param],
     scratch: Mapping[str, int],
+    sums: Collection[str],
     target: Target,
     nbytes: int,
 ) -> Pipeline | None:
     """Return a loop over rows of `nbytes` each with its stages side by side.
 
-    None where they do not fit in one loop, or in registers. `scratch` is what a row has of its own.
+    None where they do not fit in one loop, or in registers. `scratch` is what a row has of its
+    own, and to each of `sums` every row adds.
     """
     apart = _rows_apart(len(stages), nbytes, target)
     delay = (len(stages) - 1) * apart
-    if not apart or loop.extent < LEAST_PIPELINED * delay or not _are_repeatable(stages, params):
+    if (
+        not apart
+        or loop.extent < LEAST_PIPELINED * delay
+        or not _are_repeatable(stages, params, sums)
+    ):
         return None
     column = f"{loop.var}.column"
     parts = [StagePart(stage, column) for stage in stages]
@@ -91,10 +96,8 @@ def pipeline_rows(
     lanes = {count for part in parts for _, count in part.shapes if count}
     if len(lanes) != 1 or len(extents) != 1 or min(extents) % min(lanes):
         return None
-    if _registers(parts, min(lanes), target) > SHARE_HELD * target.vector_registers:
-        return None
     count = _rows_kept(stages, scratch, apart)
-    cleared = _cleared(loop, stages, scratch, count)
+    cleared = _cleared(loop, stages, scratch, sums, count)
     if cleared is None:
         return None
     placed: list[Plain] = []
@@ -102,9 +105,11 @@ def pipeline_rows(
         row = f"{loop.var}.stage{number}"
         placed += _placed(loop, row, number * apart, delay)
         part.move(loop.var, row, scratch, count)
+    if carried_vectors(parts, min(lanes), target) > SHARE_HELD * target.vector_registers:
+        return None
     before = (s for part in parts for s in part.before)
     after = (s for part in parts for s in part.after)
-    body = (*placed, *before, _joined(parts, column, min(extents), min(lanes)), *after)
+    body = (*placed, *before, joined_folds(parts, column, min(extents), min(lanes)), *after)
     pipelined = replace(loop, extent=loop.extent + delay, body=body, ordered=True)
     return Pipeline(cleared, pipelined, count)
 
@@ -133,7 +138,11 @@ def _placed(loop: For, row: str, delay: int, longest: int) -> Iterator[Plain]:
 
 
 def _cleared(
-    loop: For, stages: Sequence[StageBody], scratch: Mapping[str, int], count: int
+    loop: For,
+    stages: Sequence[StageBody],
+    scratch: Mapping[str, int],
+    sums: Collection[str],
+    count: int,
 ) -> tuple[Stmt, ...] | None:
     """Return stores to what later stages read of the first row before an earlier one has done it.
 
@@ -148,7 +157,7 @@ def _cleared(
         stores = [
             Store(s.buffer, substitute_variable(s.index, loop.var, Index()), _zero(s.value.dtype))
             for s in inner
-            if isinstance(s, Store) and s.buffer in loaded
+            if isinstance(s, Store) and s.buffer in loaded - set(sums)
         ]
         if not all(data.isdisjoint(index_names(store.index)) for store in stores):
             return None
@@ -192,24 +201,31 @@ def _rows_apart(stages: int, nbytes: int, target: Target) -> int:
     return 1 if (stages - 1) * nbytes <= MOST_ROWS_ON_THEIR_WAY * l1_bytes else 0
 
 
-def _are_repeatable(stages: Sequence[StageBody], params: Mapping[str, Param]) -> bool:
+def _are_repeatable(
+    stages: Sequence[StageBody], params: Mapping[str, Param], sums: Collection[str]
+) -> bool:
     """Return whether each buffer is written by one stage, and read by it or later ones alone.
 
-    Then a stage may do a row several times, and a row whose turn comes later.
+    Then a stage may do a row several times, and a row whose turn comes later. The last one only
+    does the first row several times, from which each of `sums` begins again.
     """
     used = [buffers_used(stage) for stage in stages]
     for number, (_, stored) in enumerate(used):
-        for name in stored:
-            around = [*used[:number], *used[number + 1 :]]
-            if any(name in other for _, other in around):
-                return False
-            if any(name in loaded for loaded, _ in used[:number]):
-                return False
-            if params[name].mode not in ("out", "scratch") or not _is_stored_first(
-                stages[number], name
-            ):
-                return False
+        around = set().union(*(names for _, names in (*used[:number], *used[number + 1 :])))
+        before = set().union(*(names for names, _ in used[:number]))
+        if not stored.isdisjoint(around | before):
+            return False
+        added = stored.intersection(sums)
+        if added and number + 1 < len(stages):
+            return False
+        if not all(_is_repeatable(stages[number], params[name]) for name in stored - added):
+            return False
     return True
+
+
+def _is_repeatable(stage: StageBody, param: Param) -> bool:
+    """Return whether a stage that writes to a buffer may do so again."""
+    return param.mode in ("out", "scratch") and _is_stored_first(stage, param.name)
 
 
 def _is_stored_first(body: Sequence[Stmt], name: str) -> bool:
@@ -221,27 +237,3 @@ def _is_stored_first(body: Sequence[Stmt], name: str) -> bool:
             if isinstance(s, Store) and s.buffer == name:
                 return True
     return True
-
-
-def _joined(parts: Sequence[StagePart], column: str, extent: int, lanes: int) -> Fold:
-    """Return the loop along rows of all parts."""
-    folds = [fold for part in parts for fold in part.folds]
-    return Fold(
-        accumulators=tuple(a for fold in folds for a in fold.accumulators),
-        var=column,
-        extent=extent,
-        lanes=lanes,
-        body=tuple(s for part in parts for s in part.inside),
-        items=tuple(item for fold in folds for item in fold.items),
-        left=tuple(name for fold in folds for name in fold.left),
-        right=tuple(name for fold in folds for name in fold.right),
-        combine=tuple(let for fold in folds for let in fold.combine),
-        combined=tuple(atom for fold in folds for atom in fold.combined),
-    )
-
-
-def _registers(parts: Sequence[StagePart], lanes: int, target: Target) -> int:
-    """Return how many vectors the loop carries, and those of values that it is given."""
-    carried = [a for part in parts for fold in part.folds for a in fold.accumulators]
-    vectors = sum(max(1, lanes // target.lanes(a.identity.dtype.itemsize)) for a in carried)
-    return vectors + sum(len(part.given) for part in parts)

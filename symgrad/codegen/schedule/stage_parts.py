@@ -35,6 +35,7 @@ from symgrad.codegen.loops.rewrite import (
 )
 from symgrad.codegen.schedule.contract_rows import change_indices, of_row
 from symgrad.codegen.schedule.long_loops import with_names
+from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
 from symgrad.records import replace
 
@@ -110,7 +111,9 @@ class StagePart:
             len({i for n, i in found if n == name}) == 1 for name in stored
         )
 
-    def move(self, variable: str, row: str, scratch: Mapping[str, int], count: int) -> None:
+    def move(
+        self, variable: str, row: str, scratch: Mapping[str, int], count: int, *, ending: str = ""
+    ) -> None:
         """Make it that of another row, with names and scratch memory of its own."""
         at = Index(0, ((row, 1),))
 
@@ -123,11 +126,35 @@ class StagePart:
                 result = change_indices(result, name, place)
             return _plain(result)
 
-        names = _NamesApart(row)
+        names = _NamesApart(ending or row)
         self.before = names.simplified(moved(self.before))
         self.inside = names.simplified(moved(self.inside))
         self.folds = [names.fold(fold) for fold in self.folds]
         self.after = names.changed(moved(self.after))
+
+
+def joined_folds(parts: Sequence[StagePart], column: str, extent: int, lanes: int) -> Fold:
+    """Return the loop along rows of all parts."""
+    folds = [fold for part in parts for fold in part.folds]
+    return Fold(
+        accumulators=tuple(a for fold in folds for a in fold.accumulators),
+        var=column,
+        extent=extent,
+        lanes=lanes,
+        body=tuple(s for part in parts for s in part.inside),
+        items=tuple(item for fold in folds for item in fold.items),
+        left=tuple(name for fold in folds for name in fold.left),
+        right=tuple(name for fold in folds for name in fold.right),
+        combine=tuple(let for fold in folds for let in fold.combine),
+        combined=tuple(atom for fold in folds for atom in fold.combined),
+    )
+
+
+def carried_vectors(parts: Sequence[StagePart], lanes: int, target: Target) -> int:
+    """Return how many vectors the loop carries, and those of values that it is given."""
+    carried = [a for part in parts for fold in part.folds for a in fold.accumulators]
+    vectors = sum(max(1, lanes // target.lanes(a.identity.dtype.itemsize)) for a in carried)
+    return vectors + sum(len(part.given) for part in parts)
 
 
 def _plain(body: Sequence[Stmt]) -> list[Plain]:
