@@ -89,11 +89,10 @@ LIVE_A_REGISTER = 4  # values, of all vectors: what is spilled meanwhile costs l
 MANY_LOADS, SHARED_LOADS, LEAST_SHARED_CYCLES = 8, 2 / 3, 10_000
 OPERATIONS_OF_A_MATCH = 4  # to compare a vector of indices with a number, and to choose by that
 LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row is written twice
-ROWS_A_STAGE = 8  # at most: by then what one row waits for is a small part of what all take
-SHARE_HELD = 0.75  # of the registers, by a loop of stages that each do another row
-LEAST_PIPELINED = 8  # times the rows that the first one waits for
-# Of a near cache, by stages that are two rows or one apart, and by sums of columns.
-SHARE_OF_ROWS_APART, MOST_ROWS_ON_THEIR_WAY, SHARE_OF_COLUMN_SUMS = 0.75, 2, 0.5
+# Rows of a stage at most, and times the rows that the first one waits for; the share of registers.
+ROWS_A_STAGE, LEAST_PIPELINED, SHARE_HELD = 8, 8, 0.75
+SHARE_OF_ROWS_APART, MOST_ROWS_ON_THEIR_WAY = 0.75, 2  # of L1: what stages 2 rows or 1 apart reach
+SHARE_OF_COLUMN_SUMS, SHARE_OF_ROWS_ASKED = 0.5, 0.25  # of L1; of L2, by next rows of windows
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with
@@ -146,7 +145,6 @@ BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
 # they are of one array, and so far ahead. Lines of a matrix with each row, its terms for each byte.
 LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
 LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 20, 512 << 10
-SHARE_OF_ROWS_ASKED = 0.25  # of the L2, by rows of windows of which the next is asked for
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.
 BYTES_OF_PRODUCTS = 1 << 20  # that one makes: fewer are in a cache as well
