@@ -42,8 +42,7 @@ class Variants:
 
     Where there are two heights or widths, the full one comes first; `packing_kernels` are those of
     the first tile of a panel that is packed as it is read, of the heights that this may have.
-    Kernels are told the distances `told`, packers how far lines of the left and of the right are
-    apart, if they are told that.
+    Kernels are told the distances `told`, packers how far lines of the operands are apart, if so.
     """
 
     kernels: tuple[tuple[ir.Value, ...], ...]

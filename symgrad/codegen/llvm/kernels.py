@@ -1,8 +1,7 @@
 """Kernel emission: from a scheduled kernel of the loop language to a function of LLVM IR.
 
-One function for each statement; values are in `expressions.py`, and what is handed down to them in
-`scope.py`. Which loop is vectorized, and how wide, and what is cut into parts for threads, the
-kernel says: nothing is decided here.
+One function for each statement; values are in `expressions.py`, what is handed down in `scope.py`.
+Which loop is vectorized and how wide, and what threads share, a kernel says: nothing is decided.
 """
 
 from __future__ import annotations
