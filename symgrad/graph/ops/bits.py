@@ -44,7 +44,8 @@ def _on_integers(
 
 
 def _check_has_bits(op: str, *values: Any) -> None:
-    for tensor in map(as_tensor, values):
+    # An int has the dtype of the other operand: alone it might not fit that of a constant.
+    for tensor in [as_tensor(value) for value in values if type(value) is not int]:
         if tensor.dtype.is_float:
             raise DTypeError(
                 op,
