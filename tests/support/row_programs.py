@@ -1,14 +1,17 @@
-"""Functions of rows with their gradient, compiled with and without passes of rows."""
+"""Kernels and functions of rows, run and compiled with and without passes of rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import symgrad as sg
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
+from symgrad.graph.types import Array
 from symgrad.passes.table import Options
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
@@ -40,3 +43,10 @@ def assert_same_bits(one: Executable, other: Executable, rows: int) -> None:
     wanted = run_native(other, arrays).outputs
     for found, want in zip(run_native(one, arrays).outputs, wanted, strict=True):
         np.testing.assert_array_equal(found, want)
+
+
+def run_on_ones(kernel: Kernel, **given: Array) -> dict[str, Array]:
+    """Interpret a kernel of float32 on the arrays `given` and ones; return all of its buffers."""
+    buffers = {param.name: np.ones(param.count, np.float32) for param in kernel.params} | given
+    run_kernel(kernel, buffers)
+    return buffers

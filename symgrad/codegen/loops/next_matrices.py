@@ -14,11 +14,11 @@ and where it pays, is decided in `schedule/ask_for_matrices.py`; how, in `llvm/a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from symgrad.codegen.loops.index_arithmetic import bounds, index_of, operand_bounds
-from symgrad.codegen.loops.language import For, Index, Let, Load, Loop, Product, Stmt, Store
-from symgrad.codegen.loops.rewrite import is_free_of, statements
+from symgrad.codegen.loops.footprints import Access, counted_extents, touched
+from symgrad.codegen.loops.index_arithmetic import bounds, index_of
+from symgrad.codegen.loops.language import For, Index, Loop, Product, Stmt
+from symgrad.codegen.loops.rewrite import is_free_of
 
 
 def next_matrices(around: For) -> dict[str, Index]:
@@ -29,12 +29,12 @@ def next_matrices(around: For) -> dict[str, Index]:
     """
     if not around.ordered or around.extent < 2 or is_free_of(around.body, Product):
         return {}
-    extents = _extents(around.body)
+    extents = counted_extents(around.body)
     found: dict[str, Index | None] = {}
-    for buffer, place, reach in _touched(around.body, extents):
-        first = _first(around.var, place, reach, extents)
-        known = found.setdefault(buffer, first)
-        found[buffer] = first if known == first else None
+    for access in touched(around.body):
+        first = _first(around.var, access, extents)
+        known = found.setdefault(access.buffer, first)
+        found[access.buffer] = first if known == first else None
     return {buffer: first for buffer, first in found.items() if first is not None}
 
 
@@ -73,47 +73,15 @@ def asked_by(
         yield buffer, index_of(*first.terms, (loop.var, count), const=const), count
 
 
-def _touched(
-    body: Sequence[Stmt], extents: dict[str, int]
-) -> Iterator[tuple[str, Index, tuple[int, int]]]:
-    """Yield the places that statements touch, and from where to where an operand reaches there."""
-    for statement in statements(body):
-        if isinstance(statement, Let) and isinstance(statement.value, Load):
-            yield statement.value.buffer, statement.value.index, (0, 0)
-        elif isinstance(statement, Store):
-            yield statement.buffer, statement.index, (0, 0)
-        elif isinstance(statement, Product):
-            (_, m), (_, n), (_, k) = statement.rows, statement.columns, statement.inner
-            for operand, shape in ((statement.lhs, (m, k)), (statement.rhs, (k, n))):
-                reach = operand_bounds(replace(operand, index=Index()), shape, extents)
-                yield operand.buffer, operand.index, reach
-
-
-def _first(
-    variable: str, place: Index, reach: tuple[int, int], extents: dict[str, int]
-) -> Index | None:
-    """Return where the next matrix begins, None if `place` may be outside of this one."""
+def _first(variable: str, access: Access, extents: dict[str, int]) -> Index | None:
+    """Return where the next matrix begins, None if `access` may be outside of this one."""
+    place = access.index
     step = place.coefficient(variable)
     inner = [(a, c) for a, c in place.terms if isinstance(a, str) and a in extents]
     outer = [(a, c) for a, c in place.terms if not (isinstance(a, str) and a in extents)]
     if step <= 0 or not all(isinstance(a, str) for a, _ in outer):
         return None
     low, high = bounds(index_of(*inner, const=place.const), extents)
-    if low + reach[0] < 0 or high + reach[1] >= step:
+    if low < 0 or high + access.reach > step:
         return None
     return index_of(*outer, const=step)
-
-
-def _extents(body: Sequence[Stmt]) -> dict[str, int]:
-    """Return the extents of all that counts in statements."""
-    found: dict[str, int] = {}
-    for statement in statements(body):
-        if isinstance(statement, Product):
-            axes = [statement.rows, statement.columns, statement.inner]
-        elif isinstance(statement, Loop):
-            axes = [(statement.var, statement.extent)]
-        else:
-            continue
-        for name, extent in axes:
-            found[name] = max(extent, found.get(name, 0))
-    return found

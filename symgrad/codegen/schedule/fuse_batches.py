@@ -18,10 +18,11 @@ where threads share the batch. No element is computed otherwise than before.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.codegen.loops.index_arithmetic import bounds, index_of, operand_bounds
+from symgrad.codegen.loops.footprints import Access, counted_extents, touched
+from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import (
     Check,
     Fold,
@@ -30,7 +31,6 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
-    Loop,
     Param,
     Prefix,
     Product,
@@ -143,35 +143,8 @@ def _substituted(body: tuple[Stmt, ...], places: Mapping[str, Index]) -> tuple[S
 # ----------------------------------------------------------------------------------- dependences
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Elements of a buffer that are touched: from an index on, so many beside each other."""
-
-    buffer: str
-    index: Index
-    reach: int
-    is_written: bool
-
-
-def accesses(body: Sequence[Stmt]) -> Iterator[Access]:
-    """Yield what statements touch of buffers."""
-    extents = _extents(body)
-    for statement in statements(body):
-        if isinstance(statement, Store):
-            yield Access(statement.buffer, statement.index, 1, True)
-        elif isinstance(statement, Let) and isinstance(statement.value, Load):
-            yield Access(statement.value.buffer, statement.value.index, 1, False)
-        elif isinstance(statement, Product):
-            (_, m), (_, n), (_, k) = statement.rows, statement.columns, statement.inner
-            for operand, shape in ((statement.lhs, (m, k)), (statement.rhs, (k, n))):
-                flat = replace(operand, index=Index())
-                low, high = operand_bounds(flat, shape, extents)
-                index = replace(operand.index, const=operand.index.const + low)
-                yield Access(operand.buffer, index, 1 + high - low, False)
-
-
 def can_be_fused(body: Sequence[Stmt]) -> bool:
-    """Return whether all that statements touch is seen by `accesses`."""
+    """Return whether all that statements touch is seen by `touched`."""
     return is_free_of(body, Check | SortRows | Prefix) and all(
         isinstance(s.value, Load) or not hasattr(s.value, "buffer")
         for s in statements(body)
@@ -179,26 +152,11 @@ def can_be_fused(body: Sequence[Stmt]) -> bool:
     )
 
 
-def _extents(body: Sequence[Stmt]) -> dict[str, int]:
-    """Return the extents of all that counts in statements."""
-    found: dict[str, int] = {}
-    for statement in statements(body):
-        if isinstance(statement, Product):
-            axes = [statement.rows, statement.columns, statement.inner]
-        elif isinstance(statement, Loop):
-            axes = [(statement.var, statement.extent)]
-        else:
-            continue
-        for name, extent in axes:
-            found[name] = max(extent, found.get(name, 0))
-    return found
-
-
 def parts_of_matrices(body: Sequence[Stmt], batch: MatrixBatch) -> dict[str, OfMatrix | None]:
     """Return what of each buffer belongs to a matrix, None where some of it is of several."""
-    extents = _extents(body)
+    extents = counted_extents(body)
     found: dict[str, OfMatrix | None] = {}
-    for access in accesses(body):
+    for access in touched(body):
         own = _part_of_matrix(access, batch, extents)
         known = found.setdefault(access.buffer, own)
         found[access.buffer] = _common(known, own)
@@ -324,7 +282,7 @@ def _kept(
     """
     spans: dict[str, tuple[int, int]] = {}
     for number, statement in enumerate(bodies):
-        for access in accesses((statement,)):
+        for access in touched((statement,)):
             spans[access.buffer] = spans.get(access.buffer, (number, number))[0], number
     places: dict[str, str] = {}
     kept: dict[str, Param] = {}

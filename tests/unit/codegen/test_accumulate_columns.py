@@ -9,18 +9,15 @@ import symgrad as sg
 from symgrad.codegen.loops.language import For, Kernel, Store
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
-from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.accumulate_columns import accumulate_columns, accumulators
 from symgrad.codegen.schedule.distribute_rows import distribute_rows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
-from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import Array
-from symgrad.passes.table import Options
-from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
+from tests.support.row_programs import compiled_rows, run_on_ones
 
 TARGET = target_named("x86-64-v4")
 
@@ -60,11 +57,9 @@ COLUMNS = """kernel @columns(in x: f32[65536], out most: f32[512], out y: f32[65
 
 
 def _run(kernel: Kernel) -> dict[str, Array]:
-    buffers = {param.name: np.ones(param.count, np.float32) for param in kernel.params}
-    buffers["x"] = np.sin(np.arange(65536, dtype=np.float32))
-    buffers["x"][::128] = -0.0
-    run_kernel(kernel, buffers)
-    return buffers
+    x = np.sin(np.arange(65536, dtype=np.float32))
+    x[::128] = -0.0
+    return run_on_ones(kernel, x=x)
 
 
 def _assert_same(kernel: Kernel) -> None:
@@ -136,9 +131,8 @@ def test_gradients_of_a_norm_have_the_same_bits(shape, threads):
     graph = Graph([y, *sg.gradients(y, given, grad_ys=g)], [*given, g])
     random = np.random.default_rng(0)
     arrays = [random.normal(size=t.shape).astype(np.float32) for t in (*given, g)]
-    options = CompileOptions(target_named("native"), 1, False, False, threads)
-    summed = Executable(graph, options)
-    plain = Executable(graph, options, passes=Options(skip=["accumulate-columns"]))
+    summed = compiled_rows(graph, threads)
+    plain = compiled_rows(graph, threads, "accumulate-columns")
     texts = ["".join(map(print_kernel, e.program.kernels)) for e in (summed, plain)]
     assert texts[0] != texts[1]
     wanted = run_native(plain, arrays).outputs

@@ -10,12 +10,12 @@ import pytest
 from symgrad.codegen.loops.language import Fold, For, Kernel, Stmt
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
-from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.distribute_rows import distribute_rows
 from symgrad.codegen.schedule.join_stages import join_stage
 from symgrad.codegen.target import target_named
 from symgrad.graph.types import Array
+from tests.support.row_programs import run_on_ones
 
 TARGET = target_named("x86-64-v4")
 
@@ -58,11 +58,8 @@ ROWS = """kernel @rows(in x: f32[65536], in g: f32[65536], out y: f32[65536], ou
 
 
 def _run(kernel: Kernel) -> dict[str, Array]:
-    buffers = {param.name: np.ones(param.count, np.float32) for param in kernel.params}
-    buffers["x"] = np.sin(np.arange(65536, dtype=np.float32))
-    buffers["g"] = np.cos(np.arange(65536, dtype=np.float32))
-    run_kernel(kernel, buffers)
-    return buffers
+    places = np.arange(65536, dtype=np.float32)
+    return run_on_ones(kernel, x=np.sin(places), g=np.cos(places))
 
 
 def test_a_row_is_read_once_a_stage():
