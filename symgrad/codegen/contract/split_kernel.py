@@ -40,8 +40,8 @@ class SplitKernel:
     """What one microkernel of split vectors does: `rows` by `columns` sums, from zeros on.
 
     Rows of the left are `left_row` elements apart and its terms `left_k`: pairs of the latter or of
-    the former lie together. Of a right that is packed in pairs of terms `right_k` is 0; else its
-    terms are so far apart. Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`),
+    the former lie together. Of a right that is packed in pairs of terms `right_k` is None; else its
+    terms are so far apart, by 0 where all are one. Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`),
     with whole vectors, or is a part of the result; of that a pair of terms asks for `asked`
     elements more, if it is not 0. Each term asks for `right_lines` of the next right.
     """
@@ -53,7 +53,7 @@ class SplitKernel:
     elements: Elements
     left_row: int
     left_k: int
-    right_k: int
+    right_k: int | None
     tile_row: int
     is_aside: bool
     asked: int = 0
@@ -71,7 +71,7 @@ class SplitKernel:
     @property
     def right_pair(self) -> int:
         """Elements from a pair of terms of the right to the next one."""
-        return 2 * self.right_k or self.vectors * self.lanes
+        return self.vectors * self.lanes if self.right_k is None else 2 * self.right_k
 
 
 def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction:
@@ -184,7 +184,7 @@ def _pair_of_terms(
 ) -> ir.Value:
     """Return a vector of a pair of terms of the right: both of each column beside each other."""
     half = kernel.lanes // 2
-    if kernel.right_k == 0:
+    if kernel.right_k is None:
         return _packed(builder, kernel, right, number)
     at = number * half, number * half + kernel.right_k
     steps = [kernel.elements.address(builder, right, index(offset)) for offset in at]
@@ -197,7 +197,7 @@ def _doubled(
 ) -> ir.Value:
     """Return a vector of a term of the right, of a pair of them, with each column twice."""
     half = kernel.lanes // 2
-    if kernel.right_k == 0:
+    if kernel.right_k is None:
         pairs = _packed(builder, kernel, right, number)
         return shuffled(builder, [pairs], [lane // 2 * 2 + term for lane in range(kernel.lanes)])
     offset = term * kernel.right_k + number * half

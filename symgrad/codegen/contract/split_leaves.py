@@ -21,7 +21,7 @@ def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) 
         elements=stored,
         left_row=plan.left.row_stride,
         left_k=plan.left.column_stride,
-        right_k=plan.right.row_stride if plan.pack_right == "none" else 0,
+        right_k=plan.right.row_stride if plan.pack_right == "none" else None,
         tile_row=plan.tile_row,
         is_aside=plan.result_row == 0,
         asked=_asked(plan, columns),

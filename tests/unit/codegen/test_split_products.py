@@ -70,6 +70,24 @@ def test_split_sums_along_columns_and_of_strided_operands_agree_with_numpy(dtype
 
 
 @pytest.mark.parametrize("target_name", TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_split_sums_of_broadcast_operands_agree_with_numpy(dtype, target_name):
+    half = half_of(target_name, dtype)
+    layouts = ("rows", "columns", "same row", "same column", "same")
+    cases = [
+        Case(m, n, k, dtype, left, right)
+        for m, n, k in ((16, half, 16), (24, 3 * half, 36), (17, half, 20))
+        for left in layouts
+        for right in layouts
+    ]
+    split = [case for case in cases if case.plan(target_name).method == "split"]
+    # All terms of a right that is read in place may be one.
+    in_place = {case.lhs for case in split if case.rhs == "same row"}
+    assert in_place >= {"rows", "columns"}
+    contractions.run_cases(cases, target_name)
+
+
+@pytest.mark.parametrize("target_name", TARGETS)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_not_a_byte_outside_the_operands_of_split_sums_is_touched(form, target_name):
     half = half_of(target_name, dtypes.float32)
