@@ -41,9 +41,10 @@ class SplitKernel:
 
     Rows of the left are `left_row` elements apart and its terms `left_k`: pairs of the latter or of
     the former lie together. Of a right that is packed in pairs of terms `right_k` is None; else its
-    terms are so far apart, by 0 where all are one. Rows of the tile are `tile_row` apart, and it lies aside (`is_aside`),
-    with whole vectors, or is a part of the result; of that a pair of terms asks for `asked`
-    elements more, if it is not 0. Each term asks for `right_lines` of the next right.
+    terms are so far apart, by 0 where all are one. Rows of the tile are `tile_row` apart, and it
+    lies aside (`is_aside`), with whole vectors, or is a part of the result; of that a pair of terms
+    asks for `asked` elements more, if it is not 0. Each term asks for `right_lines` of the next
+    right.
     """
 
     pairs: Pairs
