@@ -57,6 +57,22 @@ def test_sums_of_a_held_right_agree_with_numpy_in_every_form(dtype):
 
 @AVX512
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_sums_of_broadcast_operands_and_a_held_right_agree_with_numpy(dtype):
+    lanes = target_named("x86-64-v4").lanes(dtype.itemsize)
+    layouts = ("rows", "columns", "same row", "same column", "same")
+    cases = [
+        Case(m, n, k, dtype, left, right)
+        for m, n, k in ((16, lanes, 16), (9, lanes - 1, 7))
+        for left in layouts
+        for right in layouts
+    ]
+    held = {(case.lhs, case.rhs) for case in cases if method_of(case) == "held"}
+    assert held >= {("same row", "columns"), ("rows", "same row")}
+    contractions.run_cases(cases, "x86-64-v4")
+
+
+@AVX512
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_sums_of_a_held_right_of_strided_operands_and_along_columns_agree_with_numpy(dtype):
     n = target_named("x86-64-v4").lanes(dtype.itemsize) - 1
     strided = [Case(21, n, 13, dtype, *form) for form in STRIDED]
