@@ -189,7 +189,8 @@ FAMILIES = {
 def variants(seed: int) -> list[Variant]:
     """Return how the machine code of a program is made: for each target, and in turns the rest.
 
-    What is small is shared among threads too, and every other time interleaved, in tiles,
+    What is small is shared among threads too, in turns only beside larger kernels of a loop, and every
+    other time interleaved, in tiles,
     with unrolled products, sums in memory, short rows, terms of padding left out, windows packed
     or read in place, results placed, sweeps over the same rows fused, elementwise kernels joined
     over short axes, products with what is done with their rows, or with the weights of its loops
@@ -200,11 +201,13 @@ def variants(seed: int) -> list[Variant]:
     # Digits of the seed: the turns of one thing go through all turns of the others.
     threads, apart, _, level, side = (seed // 3**digit for digit in range(5))
     where: Side = "start" if side % 4 == 3 else "end"
+    # In loops what takes half as much is shared beside what takes it all.
+    leasts = (0, 400) if (level + apart) % 3 == 0 else (0, 0)
     return [
         Variant(
             target,
             opt_level=int((level + number) % 3 == 0),
-            threads=Threads(THREADS[(threads + number) % 3], least_cycles=0),
+            threads=Threads(THREADS[(threads + number) % 3], least_cycles=leasts[number % 2]),
             memory=Memory(where, is_apart=(apart + number) % 3 == 0),
             interleaves=(apart + number) % 2 == 0,
             packs=(level + apart + number) % 2 == 0,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from symgrad.codegen.loops.index_arithmetic import scaled_sum
@@ -20,7 +21,13 @@ from symgrad.codegen.loops.rewrite import mentions, statements
 from symgrad.codegen.lower.borders import around
 from symgrad.codegen.lower.scope import Names, Scope
 from symgrad.codegen.lower.values import GroupValues
-from symgrad.cost_model import LEAST_ROWS, LONGEST_JOINED, LONGEST_STACKED, MOST_WRITTEN_OUT
+from symgrad.cost_model import (
+    LEAST_ROWS,
+    LONGEST_JOINED,
+    LONGEST_STACKED,
+    MAX_STREAMS,
+    MOST_WRITTEN_OUT,
+)
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import AxisMap, Number, Place
@@ -76,14 +83,17 @@ def lower_place(
 def _lower_by_rows(
     values: GroupValues, nest: LoopNest, anchor: Node, spec: Place
 ) -> tuple[Stmt, ...] | None:
-    """Return loops over rows that write all operands, None where each has loops of its own."""
+    """Return loops that write all operands together, None where each has loops of its own."""
     if _has_joined_rows(anchor, spec, LONGEST_STACKED):
         rows = _lower_short_rows(values, nest, anchor, spec)
         # An index that is data would take all of it out of vectors.
         if not has_check(rows) and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
             return rows
-    is_joined = _has_joined_rows(anchor, spec, LONGEST_JOINED)
-    return _lower_joined_rows(values, nest, anchor, spec) if is_joined else None
+    if _has_joined_rows(anchor, spec, LONGEST_JOINED):
+        joined = _lower_joined_rows(values, nest, anchor, spec)
+        if joined is not None:
+            return joined
+    return _lower_equal_pieces(values, nest, anchor, spec)
 
 
 def _has_joined_rows(anchor: Node, spec: Place, longest: int) -> bool:
@@ -161,6 +171,55 @@ def _lower_joined_rows(
 
     rows = nest(outside, write)
     return rows if all(map(_goes_along, pieces)) else None
+
+
+def _lower_equal_pieces(
+    values: GroupValues, nest: LoopNest, anchor: Node, spec: Place
+) -> tuple[Stmt, ...] | None:
+    """Return loops that write an element of each operand: what they share is read once.
+
+    for i in 0..32 { for j in 0..256 { y[512*i + j] = a[256*i + j] * g[256*i + j] } }
+    for i in 0..32 { for j in 0..256 { y[512*i + j + 256] = b[256*i + j] * g[256*i + j] } }
+        ->  for i in 0..32 { for j in 0..256 { y[...] = a[...] * t  y[... + 256] = b[...] * t } }
+
+    None where operands differ in shape, share nothing, or where vectors would not lie along rows.
+    """
+    shapes = {operand.type.static_shape for operand in anchor.inputs}
+    if spec.adds or spec.fill is not None or len(shapes) > 1 or len(anchor.inputs) < 2:
+        return None
+    alone: list[int] = []
+    bodies: list[Scope] = []
+
+    def write_alone(scope: Scope, index: tuple[Index, ...], operand: Tensor) -> None:
+        values.value(scope, operand, index)
+        alone.append(_loads(scope))
+
+    def write(scope: Scope, index: tuple[Index, ...]) -> None:
+        for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+            place = values.mapped(maps, index)
+            values.store(scope, anchor.output, place, values.value(scope, operand, index))
+        bodies.append(scope)
+
+    (shape,) = shapes
+    for operand in dict.fromkeys(anchor.inputs):
+        nest(shape, partial(write_alone, operand=operand))
+    pieces = nest(shape, write)
+    (body,) = bodies
+    streams = _loads(body) + len(anchor.inputs)
+    shares = _loads(body) < sum(alone) and streams <= MAX_STREAMS
+    has_vectors = not has_check(pieces) and _goes_along(_innermost(pieces))
+    return pieces if shares and has_vectors else None
+
+
+def _innermost(nest: tuple[Stmt, ...]) -> Stmt:
+    loop = nest[0]
+    while isinstance(loop, For) and isinstance(loop.body[0], For):
+        loop = loop.body[0]
+    return loop
+
+
+def _loads(scope: Scope) -> int:
+    return sum(isinstance(s, Let) and isinstance(s.value, Load) for s in scope.statements)
 
 
 def _goes_along(piece: Stmt) -> bool:

@@ -24,6 +24,7 @@ from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.reuse_results import reuse_results
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
+from symgrad.codegen.program.share_in_loops import share_in_loops
 from symgrad.codegen.program.verify import verify_instrs, verify_program
 from symgrad.codegen.schedule.accumulate_columns import accumulate_columns
 from symgrad.codegen.schedule.distribute_scalars import distribute_scalars
@@ -93,12 +94,21 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         after={"fuse-elements": "pieces of pieces are then written by one kernel"},
     ),
     ProgramPass(
+        "share-in-loops",
+        lambda program, given: share_in_loops(program, given.machine),
+        after={
+            "fuse-elements": "a kernel of two has more to share",
+            "parallelize": "threads are awake where one of a loop's kernels is shared",
+        },
+    ),
+    ProgramPass(
         "fuse-sweeps",
         lambda program, _: fuse_sweeps(program),
         after={
             "fuse-products": "blocks of rows that products are made of need no sweep of their own",
             "interchange-folds": "rows are put where some rows at a time are added up",
             "parallelize": "what is fused is shared as the second of the two kernels is",
+            "share-in-loops": "and so it is in loops",
             "kernel-licm": "and what does not depend on its rows is in front of them",
         },
     ),

@@ -59,7 +59,8 @@ def fuse_elements(
     loaded, stored = buffers_used(first.body)
     if a is None or b is None or not buffers_used(second.body)[1].isdisjoint(loaded | stored):
         return None
-    a, b = _alike(_in_lanes(a, target), _in_lanes(b, target))
+    a, b = _in_lanes(a, target), _in_lanes(b, target)
+    a, b = _alike(a, b) if a.rows is None and b.rows is None else _alike_in_rows(a, b)
     if a is None or b is None or not _have_lanes(a, b):
         return None
     at = Index(0, ((a.var, 1),))
@@ -71,11 +72,21 @@ def fuse_elements(
         return None
     before, body = _without(before, unread), _without(body, unread)
     parallel = b.parallel if a.parallel is None else a.parallel
-    if parallel is not None and parallel % a.vector:
+    loop = _loop(a, body, parallel)
+    if loop is None:
         return None
-    loop = For(a.var, a.extent, body, a.vector, parallel=parallel)
     statements = drop_unused((*before, loop), set())
     return replace(first, params=_params(first, second, statements), body=statements)
+
+
+def _loop(lanes: LongLoop, body: Straight, parallel: int | None) -> For | None:
+    """Return the loop of a fused kernel, None if parts of it would end within a vector."""
+    if lanes.rows is not None:
+        along = For(lanes.var, lanes.extent, body, lanes.vector)
+        return For(*lanes.rows, (along,), parallel=parallel)
+    if parallel is not None and parallel % lanes.vector:
+        return None
+    return For(lanes.var, lanes.extent, body, lanes.vector, parallel=parallel)
 
 
 def _reads(body: Straight, stored: set[str]) -> bool:
@@ -99,6 +110,37 @@ def _alike(a: LongLoop, b: LongLoop) -> tuple[LongLoop | None, LongLoop | None]:
         return _in_rows(a, rows), _in_rows(b, rows)
     first, last = max(0, -shift), min(a.extent, b.extent - shift)
     return _cut(a, first, last - first), _cut(b, first + shift, last - first)
+
+
+def _alike_in_rows(a: LongLoop, b: LongLoop) -> tuple[LongLoop | None, LongLoop | None]:
+    """Return loops over equal rows, by one variable of rows: one that had none is cut into them."""
+    long, short = (a, b) if a.rows is not None else (b, a)
+    assert long.rows is not None
+    other = _cut_into_rows(short, long) if short.rows is None else _with_rows(short, *long.rows)
+    if other is None or other.extent != long.extent:
+        return None, None
+    return (long, other) if long is a else (other, long)
+
+
+def _with_rows(lanes: LongLoop, variable: str, count: int) -> LongLoop | None:
+    """Return a loop along rows by another variable of these, None if rows are not as many."""
+    if lanes.rows is None or lanes.rows[1] != count:
+        return None
+    at = Index(0, ((variable, 1),))
+    body = mapped(lanes.body, partial(substitute_variable, variable=lanes.rows[0], by=at))
+    return replace(lanes, rows=(variable, count), body=body)
+
+
+def _cut_into_rows(lanes: LongLoop, like: LongLoop) -> LongLoop | None:
+    """Return a loop over as many elements as rows have as one along these rows."""
+    assert like.rows is not None
+    variable, count = like.rows
+    parallel, left = (None, 0) if lanes.parallel is None else divmod(lanes.parallel, like.extent)
+    if lanes.extent != count * like.extent or left:
+        return None
+    at = Index(0, ((variable, like.extent), (lanes.var, 1)))
+    body = mapped(lanes.body, partial(substitute_variable, variable=lanes.var, by=at))
+    return replace(lanes, extent=like.extent, parallel=parallel, body=body, rows=like.rows)
 
 
 def _shift(a: LongLoop, b: LongLoop) -> int | None:

@@ -50,7 +50,8 @@ class LongLoop:
     """A kernel as one loop over a long axis, of which iterations are lanes.
 
     `before` are values for all of them, and single elements. `vector` is 1 if the axis had no
-    vectors before short loops inside of it were written out.
+    vectors before short loops inside of it were written out. Of long `rows` that cannot be one axis
+    it is the loop along a row, which runs in one over so many of them: threads share that.
     """
 
     before: Straight
@@ -59,6 +60,7 @@ class LongLoop:
     vector: int
     parallel: int | None
     body: Straight
+    rows: tuple[str, int] | None = None
 
 
 def long_loop_of(kernel: Kernel) -> LongLoop | None:
@@ -113,8 +115,21 @@ def _long_loop_of(kernel: Kernel) -> LongLoop | None:
         return _with_rows_inside(before, loop)
     inside = _all_written_out(loop.body, MOST_INSIDE)
     if inside is None:
-        return None
+        return _of_rows(before, loop)
     found = LongLoop(before, loop.var, loop.extent, 1, loop.parallel, inside)
+    return found if is_long(found) else None
+
+
+def _of_rows(before: Straight, loop: For) -> LongLoop | None:
+    """Return a loop over rows, each of some whole vectors, as the loop along a row."""
+    inner = loop.body[0]
+    if len(loop.body) > 1 or not isinstance(inner, For) or inner.ordered or inner.vector == 1:
+        return None
+    body = straight(inner.body)
+    if body is None or inner.parallel is not None or inner.extent % inner.vector:
+        return None
+    rows = loop.var, loop.extent
+    found = LongLoop(before, inner.var, inner.extent, inner.vector, loop.parallel, body, rows)
     return found if is_long(found) else None
 
 
@@ -173,7 +188,8 @@ def _all_written_out(body: Sequence[Stmt], most: int) -> Straight | None:
 
 def is_long(lanes: LongLoop) -> bool:
     """Return whether a loop has enough iterations, and not too much in each."""
-    return lanes.extent >= LEAST_FUSED_ROWS and len(lanes.body) <= MOST_FUSED
+    count = lanes.extent if lanes.rows is None else lanes.extent * lanes.rows[1]
+    return count >= LEAST_FUSED_ROWS and len(lanes.body) <= MOST_FUSED
 
 
 def _lets(body: Sequence[Stmt]) -> tuple[Let, ...] | None:

@@ -38,7 +38,7 @@ from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import SHARING_CYCLES
+from symgrad.cost_model import SHARE_OF_LOOP, SHARING_CYCLES
 
 
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
@@ -243,6 +243,8 @@ def _shared(statement: Parallel) -> Iterator[str]:
             f"{statement.parts} threads: it takes {cycles:,.0f} cycles, and sharing pays from "
             f"{SHARING_CYCLES:,} on"
         )
+        if cycles < SHARING_CYCLES:
+            reason += f", or {SHARE_OF_LOOP * SHARING_CYCLES:,.0f} where threads are awake"
         share = statement.parallel if isinstance(statement, Product) else None
         if share is not None and share.by is not None:
             reason += f", in equal parts: tiles begin anew every {share.by} along {share.axis}"
