@@ -189,12 +189,12 @@ FAMILIES = {
 def variants(seed: int) -> list[Variant]:
     """Return how the machine code of a program is made: for each target, and in turns the rest.
 
-    What is small is shared among threads too, in turns only beside larger kernels of a loop, and every
-    other time interleaved, in tiles,
-    with unrolled products, sums in memory, short rows, terms of padding left out, windows packed
-    or read in place, results placed, sweeps over the same rows fused, elementwise kernels joined
-    over short axes, products with what is done with their rows, or with the weights of its loops
-    packed, the iterations of short rows split, rows computed in pairs, or math functions called.
+    What is small is shared among threads too, in turns only beside larger kernels of a loop, and
+    every other time interleaved, in tiles, with unrolled products, sums in memory, short rows,
+    terms of padding left out, windows packed or read in place, results placed, sweeps over the
+    same rows fused, elementwise kernels joined over short axes, products with what is done with
+    their rows, or with the weights of its loops packed, the iterations of short rows split, rows
+    computed in pairs, or math functions called.
     Guard pages are behind all memory, of one seed in four before it; temporaries have pages of
     their own for the target whose turn it is.
     """
