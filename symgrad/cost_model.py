@@ -36,9 +36,9 @@ FLOPS_A_CYCLE = 32  # what vector code of a nominal core reaches, as of bytes
 BYTES_A_CYCLE = 16
 CYCLES_A_COMPARISON = 0.5  # of sorting, and of looking for an element among sorted ones
 CALL_CYCLES = 4  # of a call, or of going round a loop, however little is done
+BRIEF_CYCLES = 200_000  # about 50 us: longer steps give up Python's global lock, for some 100 ns
 POLL_PERIOD = 4_000_000  # about 1 ms of a core: loops that take less at the most need not poll
-# From here on sharing pays: about 15 us of one core, where a fork and a join cost 1 us if the
-# threads are still awake and some 10 us if they sleep.
+# Sharing pays from about 15 us of a core: fork and join cost 1 us, or some 10 if threads sleep.
 SHARING_CYCLES = 50_000
 SHARE_OF_LOOP = 0.5  # so much of that for a loop of a kernel which takes as much as a whole
 # Of the time that as many threads could save, what a loop must save to be taken before others.

@@ -21,8 +21,10 @@ from symgrad.passes.gradients.custom_gradient import custom_gradient
 
 ForeignGradient = Callable[..., Any]
 
-# The class of all functions that ctypes makes and finds.
+# The class of all functions that ctypes makes and finds, and the flag of those that ctypes calls
+# under Python's global lock.
 _FunctionOfC = ctypes.CFUNCTYPE(None).__mro__[1]
+_KEEPS_LOCK = 0x4  # FUNCFLAG_PYTHONAPI
 
 
 def extern(
@@ -52,7 +54,8 @@ def extern(
     is a `LookupError`. A call with `pure=False` is never merged with another or left out, and such
     calls are made in the order in which they were built, in branches and loops too. It is part of a
     program if a result of the program depends on it. A call is made by the thread that runs the
-    step, under the global lock, which the function must not give up.
+    step, without Python's global lock, which a callback of ctypes takes by itself; a function of
+    `ctypes.PyDLL` or `ctypes.PYFUNCTYPE` is called under the lock. No other step runs meanwhile.
 
     >>> import ctypes, numpy as np
     >>> kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -112,7 +115,8 @@ def _function(name: str, pointer: Any) -> ForeignFunction:
         raise DTypeError(f"extern {name}", problem, source=user_source())
     if not address or address < 0:
         raise _wrong(name, f"pointer is {pointer!r}, the address of nothing")
-    return ForeignFunction(name, address, owner=pointer)
+    flags = getattr(pointer, "_flags_", 0)
+    return ForeignFunction(name, address, owner=pointer, keeps_lock=bool(flags & _KEEPS_LOCK))
 
 
 def _address_of(pointer: Any) -> int | None:

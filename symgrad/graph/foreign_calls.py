@@ -56,7 +56,7 @@ def symbol_in_process(name: str) -> int | None:
 def call_foreign(
     function: ForeignFunction, layout: Layout, inputs: _Arrays, outputs: _Arrays, workspace: int
 ) -> int:
-    """Call a function on contiguous arrays; return its status. The global lock is kept."""
+    """Call a function on contiguous arrays, as a program would; return its status."""
     raw = np.zeros(workspace + _ALIGNMENT, np.uint8)
     memory = raw[-raw.ctypes.data % _ALIGNMENT :]
     status = ctypes.c_int32(0)
@@ -72,7 +72,8 @@ def call_foreign(
             passed.append(_pointer(argument, inputs, outputs, memory))
     is_told = any(isinstance(argument, PassedStatus) for argument in layout)
     result = None if is_told else ctypes.c_int32
-    call = ctypes.PYFUNCTYPE(result, *map(type, passed))(locate(function))
+    kind = ctypes.PYFUNCTYPE if function.keeps_lock else ctypes.CFUNCTYPE
+    call = kind(result, *map(type, passed))(locate(function))
     returned = call(*passed)
     return status.value if is_told else int(returned)
 

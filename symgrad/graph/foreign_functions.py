@@ -86,7 +86,7 @@ class ForeignFunction:
     that asks; else the library gives the value to the name. `gives_equal` says of a function that
     is called by a group that its results are the same on all ranks. `when` says of a function that
     starts something, or waits for it, that it is best called as early, or as late, as operands
-    allow.
+    allow. `keeps_lock` says that it has to be called under Python's global lock.
     """
 
     name: str
@@ -99,6 +99,7 @@ class ForeignFunction:
     chosen: RankTable | None = field(default=None, compare=False, repr=False)
     gives_equal: bool = field(default=False, compare=False, repr=False)
     when: Literal["early", "late"] | None = field(default=None, compare=False, repr=False)
+    keeps_lock: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

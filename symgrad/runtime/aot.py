@@ -29,6 +29,7 @@ from symgrad.codegen.c_interface.abi import (
 from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import emit_object, optimize
+from symgrad.codegen.program.polls import is_brief
 from symgrad.codegen.target import Target, bind_functions, target_named, without_matrix_unit
 from symgrad.codegen.team.fork import TEAM_FUNCTIONS, emit_team
 from symgrad.compiler import CompileOptions, Lowered, Prepared, lower_graph
@@ -210,7 +211,9 @@ def _failure(node: Node, spec: KernelSpec | None) -> Failure:
 
 
 def _record(step: ExportedStep, lowered: Lowered) -> StepRecord:
-    return StepRecord(step.name, step.input_nest, step.output_nest, _failures(lowered))
+    program = lowered.program
+    brief = is_brief(program.instrs, program.routines)
+    return StepRecord(step.name, step.input_nest, step.output_nest, _failures(lowered), brief)
 
 
 # ----------------------------------------------------------------------------------- emitting

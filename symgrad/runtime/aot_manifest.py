@@ -32,7 +32,7 @@ from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import ALIGNMENT, TensorType
 from symgrad.records import dataclass
 
-FORMAT = 5
+FORMAT = 6
 # What is read of a manifest before the library has said that it is its own.
 _NEEDED = {
     "name": str, "architecture": str, "features": list, "targets": list, "functions": list,
@@ -73,12 +73,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What a manifest says of a step besides its interface; failures by the program's statuses."""
+    """What a manifest says of a step besides its interface; failures by the program's statuses.
+
+    `is_brief` says that it takes little time for certain.
+    """
 
     name: str
     input_nest: Nest
     output_nest: Nest
     failures: Mapping[int, Failure]
+    is_brief: bool
 
 
 def describe_library(
@@ -105,6 +109,7 @@ def describe_library(
                 "outputs": [_slot(s) for s in planned.outputs],
                 "input_nest": _nest_to_json(record.input_nest),
                 "output_nest": _nest_to_json(record.output_nest, _patterns(interface, planned)),
+                "is_brief": record.is_brief,
                 "failures": [
                     {"status": planned.status_base + status, **_failure_to_json(failure)}
                     for status, failure in record.failures.items()

@@ -9,8 +9,8 @@ A compiled step is a native function of the ABI
     i32 step(ptr inputs, ptr outputs, ptr state)
 
 `inputs` and `outputs` are tables of pointers to elements, `state` is passed through, and a result
-other than 0 is a failure. It does not run Python code, and keeps the global lock; threads that it
-forks know nothing of Python.
+other than 0 is a failure. It knows nothing of Python, nor do threads that it forks. Unless it is
+brief it runs without Python's global lock: see Note [The lock of steps].
 """
 
 from __future__ import annotations
@@ -25,21 +25,38 @@ from symgrad.codegen.native.objects import final_object_of, precompile_final
 from symgrad.codegen.target import Target, target_named
 from symgrad.runtime.entry_checks import emit_checks_module
 from symgrad.runtime.entry_code import (
-    RESULT_BLOCKS,
-    RESULT_HANDLER,
+    LOCKED,
+    LOCKED_WORDS,
     STOP,
     SYMBOLS,
     emit_entry_module,
+    emit_locked_module,
 )
 from symgrad.runtime.entry_layout import verified_platform
-from symgrad.runtime.entry_record import ArraySpec, Record, Returns, build_record
+from symgrad.runtime.entry_lock import (
+    HOLD,
+    LET_GO,
+    LOCK_OBJECTS,
+    WAIT,
+    emit_lock_module,
+)
+from symgrad.runtime.entry_record import (
+    ArraySpec,
+    LockUse,
+    Record,
+    Returns,
+    Running,
+    build_record,
+)
+from symgrad.runtime.entry_results import RESULT_BLOCKS, RESULT_HANDLER, SHARED
 from symgrad.runtime.interrupts import stop_word
 from symgrad.runtime.result_memory import SYMBOLS as ALLOCATOR
 from symgrad.runtime.result_memory import result_memory
+from symgrad.runtime.step_lock import step_lock
 
-__all__ = ["ArraySpec", "NativeEntry", "build_entry"]
+__all__ = ["ArraySpec", "LockUse", "NativeEntry", "Running", "build_entry"]
 
-_METH_FASTCALL = 0x80
+_METH_NOARGS, _METH_FASTCALL = 0x4, 0x80
 
 # More makes the entry no faster, nor does a middle end; less makes it read each argument at two
 # thirds of the speed.
@@ -80,6 +97,7 @@ def build_entry(
     on_failure: Callable[..., None],
     into_slow_path: Callable[..., Any] | None = None,
     owner: object = None,
+    running: Running | None = None,
     none_for_nothing: bool = True,
     as_list: bool = False,
 ) -> NativeEntry:
@@ -92,8 +110,11 @@ def build_entry(
     entry again must make all arguments fit: `np.require(x, dtype, ["C", "A", "E"])` does,
     whereas `astype(copy=False)` keeps an equal dtype that is another object.
 
-    If the step fails, its outputs are released and `on_failure(status, *args)` raises; where it
-    returns, after a step that was only stopped, the step is run again. `single`
+    If the step fails, its outputs are released and `on_failure(status, index, *args)` raises, with
+    what the step has left in `running.failed`; where it returns, after a step that was only
+    stopped, the step is run again. `running` says which locks the step takes, by default that of
+    brief ones. A step that is called by a function which it calls, and so runs already, fails with
+    the status `REENTERED`. `single`
     returns the one output itself and not a tuple, `as_list` a list of some outputs; without
     outputs, `none_for_nothing` returns None and not an empty tuple. `owner` is whatever the
     addresses need to stay valid: it lives as long as either function does.
@@ -104,35 +125,70 @@ def build_entry(
         returns = Returns.SINGLE
     elif none_for_nothing and not outputs:
         returns = Returns.NONE
-    record = build_record(step_address, state_address, inputs, outputs, returns)
+    running = running or Running()
+    record = build_record(step_address, state_address, inputs, outputs, returns, running)
     handlers = {"call": slow_path, "into": into_slow_path or slow_path}
+    is_brief = running.lock_use == LockUse.BRIEF
 
     def make(symbol: str) -> Callable[..., Any]:
-        code = _entry_code(symbol)
-        return _builtin(name, symbol, code, record, (handlers[symbol], on_failure), owner)
+        code = _entry_code(symbol) if is_brief else _locked_code()
+        function = symbol if is_brief else LOCKED[symbol]
+        return _builtin(name, function, code, record, (handlers[symbol], on_failure), owner)
 
     return NativeEntry(make("call"), partial(make, "into"))
 
 
 @cache
 def _entry_code(symbol: str) -> LoadedCode:
-    platform = verified_platform()
+    exported = [symbol] if symbol == "into" else [symbol, *ALLOCATOR, *SHARED]
+    called = [_entry_code("call")] if symbol == "into" else []
+    code = _load(_modules(symbol), exported, called)
+    if symbol == "call":
+        result_memory().runs(code)
+    return code
+
+
+@cache
+def _locked_code() -> LoadedCode:
+    """Return the code of steps that take the lock of steps: what no others need is made here."""
+    code = _load(_locked_modules(), [*LOCKED.values(), WAIT, HOLD, LET_GO], [_entry_code("call")])
+    # A brief step, which has nothing else of it, may call it at any time.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    for symbol, place in _places_of_locked().items():
+        place.value = code.address(LOCKED[symbol])
+    wait, hold, let_go = (_lock_function(code, name) for name in (WAIT, HOLD, LET_GO))
+    step_lock().serves(wait, hold, let_go)
+    return code
+
+
+@cache
+def _places_of_locked() -> dict[str, ctypes.c_int64]:
+    """Return the words of `LOCKED_WORDS`, by the symbols of the functions they are for."""
+    words = {symbol: ctypes.c_int64(0) for symbol in SYMBOLS}
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
+    return words
+
+
+def _load(
+    modules: Sequence[tuple[str, int]], exported: Sequence[str], called: Sequence[LoadedCode]
+) -> LoadedCode:
     # Arrays of all steps are freed by it, so it must not be for a machine that a step is only made
     # for, as one that is looked at or exported.
     native = target_named("native")
-    images = [final_object_of(text, native, level) for text, level in _modules(symbol)]
+    images = [final_object_of(text, native, level) for text, level in modules]
     memory = result_memory()
+    places = _places_of_locked()
     imports = {
-        **dict(platform.imports),
+        **dict(verified_platform().imports),
+        **step_lock().imports,
+        **{name: id(value) for name, value in LOCK_OBJECTS.items()},
+        **{LOCKED_WORDS[symbol]: ctypes.addressof(word) for symbol, word in places.items()},
+        **{name: code.address(name) for code in called for name in SHARED},
         STOP: ctypes.addressof(stop_word()),
         RESULT_BLOCKS: memory.blocks.ctypes.data,
         RESULT_HANDLER: id(memory.capsule),
     }
-    if symbol == "into":
-        return load_objects(images, {symbol: symbol}, imports)
-    code = load_objects(images, {name: name for name in (symbol, *ALLOCATOR)}, imports)
-    memory.runs(code)
-    return code
+    return load_objects(images, {name: name for name in exported}, imports, called)
 
 
 def precompile_entry(target: Target) -> bool:
@@ -140,7 +196,7 @@ def precompile_entry(target: Target) -> bool:
 
     Returns whether all of it is in the folder of what is precompiled now.
     """
-    modules = [module for symbol in SYMBOLS for module in _modules(symbol)]
+    modules = [module for symbol in SYMBOLS for module in _modules(symbol)] + _locked_modules()
     return all([precompile_final(text, target, level) for text, level in modules])
 
 
@@ -148,7 +204,14 @@ def _modules(symbol: str) -> list[tuple[str, int]]:
     """Return the modules of an entry, and how each is optimized."""
     layout = verified_platform().layout
     calls, checks = emit_entry_module(layout, symbol), emit_checks_module(layout, symbol)
-    return [(str(calls), ONLY_CALLS), (str(checks), _OPT_LEVEL)]
+    return [(calls, ONLY_CALLS), (str(checks), _OPT_LEVEL)]
+
+
+def _locked_modules() -> list[tuple[str, int]]:
+    layout = verified_platform().layout
+    calls = str(emit_locked_module(layout)), str(emit_lock_module(STOP))
+    checks = str(emit_checks_module(layout, "into"))  # what both functions need
+    return [*((text, ONLY_CALLS) for text in calls), (checks, _OPT_LEVEL)]
 
 
 class _PyMethodDef(ctypes.Structure):
@@ -181,4 +244,12 @@ def _builtin(
     # handlers that lead back to the function make a cycle.
     self_ = (record.words, *handlers, record.tables, definition, code, stop_word(), owner)
     function: Callable[..., Any] = _new_builtin(ctypes.addressof(definition), self_, "symgrad")
+    return function
+
+
+def _lock_function(code: LoadedCode, symbol: str) -> Callable[[], None]:
+    """Return one of the functions of Python that work on the lock of steps."""
+    definition = _PyMethodDef(symbol.encode(), code.address(symbol), _METH_NOARGS, None)
+    kept = (definition, code, step_lock(), stop_word())
+    function: Callable[[], None] = _new_builtin(ctypes.addressof(definition), kept, "symgrad")
     return function

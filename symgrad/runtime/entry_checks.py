@@ -16,6 +16,7 @@ from symgrad.runtime.entry_access import (
     return_false_unless,
 )
 from symgrad.runtime.entry_layout import EntryLayout
+from symgrad.runtime.entry_lock import OWNER
 from symgrad.runtime.entry_record import SPEC_FIELDS, llvm_struct
 
 _I1, _I32, _I64 = (ir.IntType(bits) for bits in (1, 32, 64))
@@ -23,12 +24,15 @@ _PTR = ir.PointerType()
 _SPEC = llvm_struct(SPEC_FIELDS)
 
 # The functions that check, with the entries that call them.
-_BIND = "bind_arguments", ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
+_BIND = "bind_arguments", ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64, _I64])
 _OVERLAP = "arguments_overlap", ir.FunctionType(_I1, [_PTR, _PTR, _I64, _I64])
 
 
 def declare_bind(module: ir.Module) -> ir.LLVMFunction:
-    """Declare `bind(specs, pointers, args, count)`: check `args`, take pointers; false if not."""
+    """Declare `bind(specs, pointers, args, count, owner)`: check `args`, take pointers.
+
+    False if they do not fit, or if another thread than `owner` has the lock of steps, 0 for none.
+    """
     return _declared(module, *_BIND)
 
 
@@ -59,7 +63,10 @@ def _emit_bind(module: ir.Module, layout: EntryLayout) -> None:
     array_type = ir.GlobalVariable(module, ir.IntType(8), "PyArray_Type")
     function = declare_bind(module)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    specs, pointers, args, count = function.args
+    specs, pointers, args, count, owner = function.args
+    word = ir.GlobalVariable(module, _I64, OWNER)
+    found = builder.load_atomic(word, "acquire", 8, typ=_I64)
+    return_false_unless(builder, builder.icmp_signed("==", found, owner))
     with loop(builder, count) as index:
         spec = element(builder, _SPEC, specs, index)
         array = builder.load(element(builder, _PTR, args, index), typ=_PTR)

@@ -5,9 +5,10 @@ through `self`: a tuple of the record as an array, the slow path and the handler
 new step costs a few Python objects and no compilation. What checks arguments is in `entry_checks`.
 This module emits; it makes no Python objects.
 
-Both have the order: objects that Python's garbage collector tracks are made first, then arguments
-are checked and the pointers to their elements taken, then the step runs. From the first check on
-no Python code can run, so what was checked still holds in the step.
+Both have the order: objects that Python's garbage collector tracks are made first, then the lock of
+steps is taken if it has to be (`entry_lock`), arguments are checked and the pointers to their
+elements taken, and the step runs. From the first check on no Python code can run, so what was
+checked still holds when the step begins.
 """
 
 from __future__ import annotations
@@ -21,18 +22,31 @@ from symgrad.runtime.entry_access import (
     is_null,
     load_at,
     loop,
-    offset,
-    return_false_unless,
 )
 from symgrad.runtime.entry_checks import declare_bind, declare_overlap
-from symgrad.runtime.entry_layout import BEHAVED, OWNS_DATA, EntryLayout
+from symgrad.runtime.entry_layout import EntryLayout
+from symgrad.runtime.entry_lock import (
+    BEGIN,
+    ENTERED,
+    FINISH,
+    OWNER,
+    RUN_LOCKED,
+    declare_lock,
+)
 from symgrad.runtime.entry_record import (
     RECORD_FIELDS,
     SPEC_FIELDS,
-    Returns,
     llvm_struct,
 )
-from symgrad.runtime.result_memory import LEAST, MOST, emit_result_memory
+from symgrad.runtime.entry_results import (
+    ALLOCATE,
+    FAIL,
+    METHOD,
+    PREPARE,
+    SLOW_PATH,
+    EntryEmitter,
+    shared_aliases,
+)
 
 _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _PTR = ir.PointerType()
@@ -41,35 +55,26 @@ _VOID = ir.VoidType()
 _ZERO = _I64(0)
 _SPEC = llvm_struct(SPEC_FIELDS)
 
-_EXTERNALS = {
-    "PyArray_NewFromDescr": ir.FunctionType(_PTR, [_PTR, _PTR, _I32, _PTR, _PTR, _PTR, _I32, _PTR]),
-    "PyDataMem_GetHandler": ir.FunctionType(_PTR, []),
-    "PyErr_Clear": ir.FunctionType(_VOID, []),
-    "PyList_New": ir.FunctionType(_PTR, [_I64]),
-    "PyLong_FromLong": ir.FunctionType(_PTR, [_I64]),
-    "PyObject_Vectorcall": ir.FunctionType(_PTR, [_PTR, _PTR, _I64, _PTR]),
-    "PyTraceMalloc_Track": ir.FunctionType(_I32, [_I32, _PTR, _I64]),
-    "PyTuple_New": ir.FunctionType(_PTR, [_I64]),
-    "Py_DecRef": ir.FunctionType(_VOID, [_PTR]),
-    "Py_IncRef": ir.FunctionType(_VOID, [_PTR]),
-}
-_TRACED = 389047  # what NumPy calls its memory in `tracemalloc`: NPY_TRACE_DOMAIN
 # A word of the process: other than 0 where a step that runs is to stop.
 STOP = "interrupt_stop"
-# Of the memory of results: the capsule that arrays refer to, and the blocks that are kept.
-RESULT_HANDLER, RESULT_BLOCKS = "result_handler", "result_blocks"
-_METHOD = ir.FunctionType(_PTR, [_PTR, _PTR, _I64])
 _STEP = ir.FunctionType(_I32, [_PTR, _PTR, _PTR])
 
 # Places in the tuple that is `self`.
-WORDS, SLOW_PATH, ON_FAILURE = range(3)
+_WORDS, _ON_SLOW_PATH, _ON_FAILURE = range(3)
 
-# The functions that CPython calls, each of a module of its own.
+# The status of a step that was called while it runs, by a function that it calls.
+REENTERED = 0x7FFFFFFD
+
+# The functions that CPython calls of a brief step, each of a module of its own, and those of steps
+# that take the lock of steps, which are in one.
 SYMBOLS = ("call", "into")
+LOCKED = {symbol: f"{symbol}_locked" for symbol in SYMBOLS}
+# What words are called that say where those are.
+LOCKED_WORDS = {symbol: f"place_of_{locked}" for symbol, locked in LOCKED.items()}
 
 
-def emit_entry_module(layout: EntryLayout, symbol: str) -> ir.Module:
-    """Emit one of `SYMBOLS` for objects laid out as `layout` says.
+def emit_entry_module(layout: EntryLayout, symbol: str) -> str:
+    """Emit one of `SYMBOLS` for objects laid out as `layout` says, with "call" what is `SHARED`.
 
     They are `call(*inputs)` and `into(*inputs, *outputs)`. Optimized, what is here would make no
     call quicker, and take several times as long to compile.
@@ -77,35 +82,45 @@ def emit_entry_module(layout: EntryLayout, symbol: str) -> ir.Module:
     module = ir.Module("entry")
     emitter = _Emitter(module, layout)
     if symbol == "call":
-        emitter.emit_call()
-    else:
-        emitter.emit_into()
+        emitter.emit_shared()
+        emitter.emit_call("call", is_locked=False)
+        return f"{module}\n{shared_aliases()}"
+    emitter.emit_into("into", is_locked=False)
+    return str(module)
+
+
+def emit_locked_module(layout: EntryLayout) -> ir.Module:
+    """Emit those of `LOCKED`."""
+    module = ir.Module("locked")
+    emitter = _Emitter(module, layout)
+    emitter.emit_call("call", is_locked=True)
+    emitter.emit_into("into", is_locked=True)
     return module
 
 
-class _Emitter:
-    """Emits a function, and before it those that it uses: at construction what both entries do."""
+class _Emitter(EntryEmitter):
+    """Emits entries, and what they share."""
 
     def __init__(self, module: ir.Module, layout: EntryLayout) -> None:
-        self.module = module
-        self.layout = layout
-        self.externals = {
-            name: ir.LLVMFunction(module, signature, name) for name, signature in _EXTERNALS.items()
-        }
-        self.array_type = ir.GlobalVariable(module, _I8, "PyArray_Type")
-        self.none = ir.GlobalVariable(module, _I8, "_Py_NoneStruct")
-        self.default_handler = ir.GlobalVariable(module, _I8, "PyDataMem_DefaultHandler")
-        self.result_handler = ir.GlobalVariable(module, _I8, RESULT_HANDLER)
-        self.result_blocks = ir.GlobalVariable(module, _I8, RESULT_BLOCKS)
+        super().__init__(module, layout)
         self.stop = ir.GlobalVariable(module, _I64, STOP)
+        self.owner = ir.GlobalVariable(module, _I64, OWNER)
+        self.locking = declare_lock(module)
         self.bind = declare_bind(module)
-        self.slow_path = self._emit_slow_path()
-        self.fail = self._emit_fail()
 
-    def emit_call(self) -> None:
-        """`call(*inputs)`: make the outputs, run the step, return them."""
-        prepare, allocate = self._emit_prepare(), self._emit_allocate()
-        function, builder = self._define("call", _METHOD)
+    def emit_shared(self) -> None:
+        """Emit what is `SHARED`."""
+        self._emit_prepare()
+        self._emit_allocate()
+        self._emit_slow_path()
+        self._emit_fail()
+
+    def emit_call(self, symbol: str, *, is_locked: bool) -> None:
+        """`call(*inputs)`: make the outputs, run the step, return them.
+
+        That of a brief step becomes the locked one while another thread runs a step.
+        """
+        function, builder = self._define(LOCKED[symbol] if is_locked else symbol, METHOD)
         self_, args, nargs = function.args
         record = self._record(builder, self_)
         specs = field(builder, RECORD_FIELDS, record, "specs")
@@ -115,30 +130,34 @@ class _Emitter:
         returns = field(builder, RECORD_FIELDS, record, "returns")
         result = builder.alloca(_PTR)
         with builder.if_then(builder.icmp_signed("!=", nargs, input_count), likely=False):
-            builder.ret(builder.call(self.slow_path, function.args))
-        slots = builder.call(prepare, [returns, output_count, result])
+            builder.ret(builder.call(self._shared(SLOW_PATH), function.args))
+        slots = builder.call(self._shared(PREPARE), [returns, output_count, result])
         with builder.if_then(is_null(builder, slots), likely=False):
             builder.ret(_NULL)
-        is_bound = builder.call(self.bind, [specs, pointers, args, input_count])
+        token = self._begin(builder, function, record, result) if is_locked else None
+        owner = _ZERO if token is None else self._load_owner(builder)
+        is_bound = builder.call(self.bind, [specs, pointers, args, input_count, owner])
         with builder.if_then(builder.not_(is_bound), likely=False):
+            self._finish(builder, record, token)
             self._release(builder, result)
-            builder.ret(builder.call(self.slow_path, function.args))
+            self._go_on_locked(builder, function, None if is_locked else symbol)
+            builder.ret(builder.call(self._shared(SLOW_PATH), function.args))
         output_specs = element(builder, _SPEC, specs, input_count)
         output_pointers = element(builder, _PTR, pointers, input_count)
-        is_allocated = builder.call(allocate, [output_specs, output_pointers, slots, output_count])
+        is_allocated = builder.call(
+            self._shared(ALLOCATE), [output_specs, output_pointers, slots, output_count]
+        )
         with builder.if_then(builder.not_(is_allocated), likely=False):
+            self._finish(builder, record, token)
             self._release(builder, result)
             builder.ret(_NULL)
-        status = self._run_step(builder, record)
-        with builder.if_then(is_failure(builder, status), likely=False):
-            self._release(builder, result)
-            self._return_failure(builder, function, status)
+        self._run_step(builder, function, record, token, result)
         builder.ret(builder.load(result, typ=_PTR))
 
-    def emit_into(self) -> None:
+    def emit_into(self, symbol: str, *, is_locked: bool) -> None:
         """`into(*inputs, *outputs)`: run the step on arrays that are all there, return None."""
         overlap = declare_overlap(self.module)
-        function, builder = self._define("into", _METHOD)
+        function, builder = self._define(LOCKED[symbol] if is_locked else symbol, METHOD)
         self_, args, nargs = function.args
         record = self._record(builder, self_)
         specs = field(builder, RECORD_FIELDS, record, "specs")
@@ -147,182 +166,143 @@ class _Emitter:
         output_count = field(builder, RECORD_FIELDS, record, "output_count")
         count = builder.add(input_count, output_count)
         with builder.if_then(builder.icmp_signed("!=", nargs, count), likely=False):
-            builder.ret(builder.call(self.slow_path, function.args))
-        is_bound = builder.call(self.bind, [specs, pointers, args, count])
+            builder.ret(builder.call(self._shared(SLOW_PATH), function.args))
+        token = self._begin(builder, function, record) if is_locked else None
+        owner = _ZERO if token is None else self._load_owner(builder)
+        is_bound = builder.call(self.bind, [specs, pointers, args, count, owner])
         with builder.if_then(builder.not_(is_bound), likely=False):
-            builder.ret(builder.call(self.slow_path, function.args))
+            self._finish(builder, record, token)
+            self._go_on_locked(builder, function, None if is_locked else symbol)
+            builder.ret(builder.call(self._shared(SLOW_PATH), function.args))
         has_overlap = builder.call(overlap, [specs, pointers, input_count, count])
         with builder.if_then(has_overlap, likely=False):
-            builder.ret(builder.call(self.slow_path, function.args))
-        status = self._run_step(builder, record)
-        with builder.if_then(is_failure(builder, status), likely=False):
-            self._return_failure(builder, function, status)
+            self._finish(builder, record, token)
+            builder.ret(builder.call(self._shared(SLOW_PATH), function.args))
+        self._run_step(builder, function, record, token)
         self._external(builder, "Py_IncRef", self.none)
         builder.ret(self.none)
 
     def _return_failure(
-        self, builder: ir.IRBuilder, function: ir.LLVMFunction, status: ir.Value
+        self, builder: ir.IRBuilder, function: ir.LLVMFunction, status: ir.Value, index: ir.Value
     ) -> None:
         """Return the error of the handler of failures, or run `function` again if it has none."""
         self_, args, nargs = function.args
-        handled = builder.call(self.fail, [self_, status, args, nargs])
+        handled = builder.call(self._shared(FAIL), [self_, status, index, args, nargs])
         with builder.if_then(is_null(builder, handled), likely=True):
             builder.ret(_NULL)
         self._external(builder, "Py_DecRef", handled)
         builder.ret(builder.call(function, function.args))
 
-    def _emit_prepare(self) -> ir.LLVMFunction:
-        """`prepare(returns, count, result)`: begin the result, return the slots for its arrays.
-
-        `result` owns what is made from here on, so to release it is right at any time after this.
-        NULL stands for a Python error.
-        """
-        signature = ir.FunctionType(_PTR, [_I64, _I64, _PTR])
-        function, builder = self._define("prepare", signature, is_internal=True)
-        returns, count, result = function.args
-        with builder.if_then(builder.icmp_signed("==", returns, _I64(Returns.SINGLE))):
-            builder.store(_NULL, result)
-            builder.ret(result)
-        with builder.if_then(builder.icmp_signed("==", returns, _I64(Returns.NONE))):
-            self._external(builder, "Py_IncRef", self.none)
-            builder.store(self.none, result)
-            builder.ret(result)
-        with builder.if_then(builder.icmp_signed("==", returns, _I64(Returns.LIST))):
-            made = self._external(builder, "PyList_New", count)
-            builder.store(made, result)
-            with builder.if_then(is_null(builder, made), likely=False):
-                builder.ret(_NULL)
-            builder.ret(load_at(builder, _PTR, made, self.layout.list_pointer))
-        made = self._external(builder, "PyTuple_New", count)
-        builder.store(made, result)
-        slots = offset(builder, made, self.layout.tuple_items)
-        builder.ret(builder.select(is_null(builder, made), _NULL, slots))
-        return function
-
-    def _emit_allocate(self) -> ir.LLVMFunction:
-        """`allocate(specs, pointers, slots, count)`: make the outputs; false for a Python error."""
-        array_in_lines = self._emit_array_in_lines()
-        signature = ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64])
-        function, builder = self._define("allocate", signature, is_internal=True)
-        specs, pointers, slots, count = function.args
-        made = builder.alloca(_PTR)
-        with loop(builder, count) as index:
-            spec = element(builder, _SPEC, specs, index)
-            nbytes = field(builder, SPEC_FIELDS, spec, "nbytes")
-            builder.store(_NULL, made)
-            over = builder.sub(nbytes, _I64(LEAST))
-            with builder.if_then(builder.icmp_unsigned("<", over, _I64(MOST - LEAST))):
-                builder.store(builder.call(array_in_lines, [spec]), made)
-            with builder.if_then(is_null(builder, builder.load(made, typ=_PTR))):
-                builder.store(self._new_array(builder, spec, _NULL, 0), made)
-            array = builder.load(made, typ=_PTR)
-            return_false_unless(builder, builder.not_(is_null(builder, array)))
-            builder.store(array, element(builder, _PTR, slots, index))
-            pointer = load_at(builder, _PTR, array, self.layout.array_pointer)
-            builder.store(pointer, element(builder, _PTR, pointers, index))
-        builder.ret(_I1(1))
-        return function
-
-    def _emit_array_in_lines(self) -> ir.LLVMFunction:
-        """`array_in_lines(spec)`: make an output by the allocator of results; NULL if not.
-
-        So it is not where a program has chosen another handler than NumPy's.
-        """
-        allocate, free = emit_result_memory(self.module)
-        function, builder = self._define(
-            "array_in_lines", ir.FunctionType(_PTR, [_PTR]), is_internal=True
-        )
-        (spec,) = function.args
-        handler = self._external(builder, "PyDataMem_GetHandler")
-        self._external(builder, "Py_DecRef", handler)
-        is_other = builder.icmp_unsigned("!=", handler, self.default_handler)
-        with builder.if_then(is_other, likely=False):
-            builder.ret(_NULL)
-        nbytes = field(builder, SPEC_FIELDS, spec, "nbytes")
-        memory = builder.call(allocate, [self.result_blocks, nbytes])
-        with builder.if_then(is_null(builder, memory), likely=False):
-            builder.ret(_NULL)
-        array = self._new_array(builder, spec, memory, BEHAVED)
-        with builder.if_then(is_null(builder, array), likely=False):
-            builder.call(free, [self.result_blocks, memory, nbytes])
-            self._external(builder, "PyErr_Clear")
-            builder.ret(_NULL)
-        self._external(builder, "Py_IncRef", self.result_handler)
-        builder.store(self.result_handler, offset(builder, array, self.layout.array_handler))
-        flags = _I32(BEHAVED | OWNS_DATA)
-        builder.store(flags, offset(builder, array, self.layout.array_flags))
-        self._external(builder, "PyTraceMalloc_Track", _I32(_TRACED), memory, nbytes)
-        builder.ret(array)
-        return function
-
-    def _new_array(
-        self, builder: ir.IRBuilder, spec: ir.Value, memory: ir.Value, flags: int
-    ) -> ir.Value:
-        """Make an array of `memory`, or of what NumPy allocates if that is NULL."""
-        descr = field(builder, SPEC_FIELDS, spec, "descr")
-        ndim = builder.trunc(field(builder, SPEC_FIELDS, spec, "ndim"), _I32)
-        dims = field(builder, SPEC_FIELDS, spec, "dims")
-        # NumPy takes the reference to the descriptor over, whether it succeeds or not.
-        self._external(builder, "Py_IncRef", descr)
-        return self._external(
-            builder,
-            "PyArray_NewFromDescr",
-            *(self.array_type, descr, ndim, dims, _NULL, memory, _I32(flags), _NULL),
-        )
-
-    def _emit_slow_path(self) -> ir.LLVMFunction:
+    def _emit_slow_path(self) -> None:
         """`slow_path(self, args, nargs)`: hand a call on as it came."""
-        function, builder = self._define("slow_path", _METHOD, is_internal=True)
+        function, builder = self._define_shared(SLOW_PATH)
         self_, args, nargs = function.args
-        handler = self._item(builder, self_, SLOW_PATH)
+        handler = self._item(builder, self_, _ON_SLOW_PATH)
         builder.ret(self._external(builder, "PyObject_Vectorcall", handler, args, nargs, _NULL))
-        return function
 
-    def _emit_fail(self) -> ir.LLVMFunction:
-        """`fail(self, status, args, nargs)`: call the handler of failures with `status, *args`."""
-        signature = ir.FunctionType(_PTR, [_PTR, _I32, _PTR, _I64])
-        function, builder = self._define("fail", signature, is_internal=True)
-        self_, status, args, nargs = function.args
-        code = self._external(builder, "PyLong_FromLong", builder.sext(status, _I64))
-        with builder.if_then(is_null(builder, code), likely=False):
-            builder.ret(_NULL)
-        count = builder.add(nargs, _I64(1))
+    def _emit_fail(self) -> None:
+        """`fail(self, status, index, args, nargs)`: call the handler of failures.
+
+        With `status, index, *args`.
+        """
+        function, builder = self._define_shared(FAIL)
+        self_, status, index, args, nargs = function.args
+        count = builder.add(nargs, _I64(2))
         table = builder.alloca(_PTR, size=count)
-        builder.store(code, table)
-        with loop(builder, nargs) as index:
-            arg = builder.load(element(builder, _PTR, args, index), typ=_PTR)
-            builder.store(arg, element(builder, _PTR, table, builder.add(index, _I64(1))))
-        handler = self._item(builder, self_, ON_FAILURE)
+        numbers = [
+            self._external(builder, "PyLong_FromLong", number)
+            for number in (builder.sext(status, _I64), index)
+        ]
+        missing = builder.or_(*(is_null(builder, number) for number in numbers))
+        with builder.if_then(missing, likely=False):
+            for number in numbers:
+                self._external(builder, "Py_DecRef", number)
+            builder.ret(_NULL)
+        for place, number in enumerate(numbers):
+            builder.store(number, element(builder, _PTR, table, _I64(place)))
+        with loop(builder, nargs) as number:
+            arg = builder.load(element(builder, _PTR, args, number), typ=_PTR)
+            builder.store(arg, element(builder, _PTR, table, builder.add(number, _I64(2))))
+        handler = self._item(builder, self_, _ON_FAILURE)
         result = self._external(builder, "PyObject_Vectorcall", handler, table, count, _NULL)
-        self._external(builder, "Py_DecRef", code)
+        for number in numbers:
+            self._external(builder, "Py_DecRef", number)
         builder.ret(result)
-        return function
-
-    def _define(
-        self, name: str, signature: ir.FunctionType, *, is_internal: bool = False
-    ) -> tuple[ir.LLVMFunction, ir.IRBuilder]:
-        """Begin a function, which mostly calls others."""
-        function = ir.LLVMFunction(self.module, signature, name)
-        function.attributes |= {"nounwind", "noinline", "optnone"}
-        if is_internal:
-            function.linkage = "internal"
-        return function, ir.IRBuilder(function.append_basic_block("entry"))
-
-    def _external(self, builder: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
-        return builder.call(self.externals[name], operands)
 
     def _item(self, builder: ir.IRBuilder, self_: ir.Value, place: int) -> ir.Value:
         return load_at(builder, _PTR, self_, self.layout.tuple_items + 8 * place)
 
     def _record(self, builder: ir.IRBuilder, self_: ir.Value) -> ir.Value:
-        words = self._item(builder, self_, WORDS)
+        words = self._item(builder, self_, _WORDS)
         return load_at(builder, _PTR, words, self.layout.array_pointer)
 
-    def _release(self, builder: ir.IRBuilder, result: ir.Value) -> None:
-        # Py_DecRef takes NULL for nothing to release.
-        self._external(builder, "Py_DecRef", builder.load(result, typ=_PTR))
+    def _load_owner(self, builder: ir.IRBuilder) -> ir.Value:
+        return builder.load_atomic(self.owner, "acquire", 8, typ=_I64)
 
-    def _run_step(self, builder: ir.IRBuilder, record: ir.Value) -> ir.Value:
+    def _go_on_locked(
+        self, builder: ir.IRBuilder, function: ir.LLVMFunction, symbol: str | None
+    ) -> None:
+        """Go on in the locked one of a brief `symbol` where a thread has the lock of steps."""
+        if symbol is None:
+            return
+        is_held = builder.icmp_signed("!=", self._load_owner(builder), _ZERO)
+        with builder.if_then(is_held, likely=False):
+            place = ir.GlobalVariable(self.module, _PTR, LOCKED_WORDS[symbol])
+            locked = builder.load(place, typ=METHOD.as_pointer())
+            builder.ret(builder.call(locked, function.args))
+
+    def _begin(
+        self,
+        builder: ir.IRBuilder,
+        function: ir.LLVMFunction,
+        record: ir.Value,
+        result: ir.Value | None = None,
+    ) -> ir.Value:
+        """Take the lock of steps; returns how the step is to run.
+
+        If it cannot be taken, release `result` and return an error from `function`.
+        """
+        token = builder.call(self.locking[BEGIN], [record])
+        with builder.if_then(builder.icmp_signed("<", token, _ZERO), likely=False):
+            self._release_all(builder, result)
+            with builder.if_then(builder.icmp_signed("==", token, _I64(ENTERED))):
+                self._return_failure(builder, function, _I32(REENTERED), _ZERO)
+            builder.ret(_NULL)
+        return token
+
+    def _finish(self, builder: ir.IRBuilder, record: ir.Value, token: ir.Value | None) -> None:
+        """Let go of the lock of steps if `_begin` took it."""
+        if token is not None:
+            builder.call(self.locking[FINISH], [record])
+
+    def _release_all(self, builder: ir.IRBuilder, result: ir.Value | None) -> None:
+        if result is not None:
+            self._release(builder, result)
+
+    def _run_step(
+        self,
+        builder: ir.IRBuilder,
+        function: ir.LLVMFunction,
+        record: ir.Value,
+        token: ir.Value | None,
+        result: ir.Value | None = None,
+    ) -> None:
+        """Run the step and let go of the lock; release `result` and return what a failure is."""
+        if token is None:
+            status = self._run_brief(builder, record)
+            with builder.if_then(is_failure(builder, status), likely=False):
+                index = builder.load(field(builder, RECORD_FIELDS, record, "failed"), typ=_I64)
+                self._release_all(builder, result)
+                self._return_failure(builder, function, status, index)
+            return
+        _, args, nargs = function.args
+        place = builder.alloca(_I64)
+        status = builder.call(self.locking[RUN_LOCKED], [record, token, args, nargs, place])
+        with builder.if_then(is_failure(builder, status), likely=False):
+            self._release_all(builder, result)
+            self._return_failure(builder, function, status, builder.load(place, typ=_I64))
+
+    def _run_brief(self, builder: ir.IRBuilder, record: ir.Value) -> ir.Value:
         # What an opaque pointer points to is said by who uses it: here, the type of the load.
         place = field_place(builder, RECORD_FIELDS, record, "step")
         step = builder.load(place, typ=_STEP.as_pointer())

@@ -29,10 +29,17 @@ _ABI_VERSION = 0x02000000
 _LEAST_ADDRESS = 4096  # what is less is a count, and no pointer that could be followed
 
 _PYTHON_FUNCTIONS = (
+    "PyErr_CheckSignals",
     "PyErr_Clear",
+    "PyErr_SetString",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
     "PyList_New",
     "PyLong_FromLong",
     "PyObject_Vectorcall",
+    "PyThread_acquire_lock_timed",
+    "PyThread_get_thread_ident",
+    "PyThread_release_lock",
     "PyTraceMalloc_Track",
     "PyTuple_New",
     "Py_DecRef",

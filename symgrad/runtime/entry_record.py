@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import field
 from enum import IntEnum
 from typing import Literal
 
@@ -46,9 +47,23 @@ class Returns(IntEnum):
     LIST = 3
 
 
+class LockUse(IntEnum):
+    """How a step is kept apart from others; see Note [The lock of steps].
+
+    A brief one keeps Python's global lock and needs no more. A long one holds the lock of steps in
+    its place. One that calls functions which need the global lock, and may give it up, holds both.
+    """
+
+    BRIEF = 0
+    LONG = 1
+    BOTH = 2
+
+
 # `specs` has the inputs, then the outputs; so has `pointers`, a table the entry fills at each call.
-# The table may be one per step: nothing between filling it and the end of the step runs Python
-# code or gives up the global lock, so no second call can come in between.
+# The table may be one per step: from filling it to the end of the step it is either the global lock
+# or the lock of steps that keeps a second call from coming in between. `failed` is where the step
+# writes an index that was out of range, `entered` a word that is not 0 while a step that holds the
+# lock of steps runs on the same memory.
 RECORD_FIELDS: Fields = (
     ("step", "pointer"),
     ("state", "pointer"),
@@ -57,6 +72,9 @@ RECORD_FIELDS: Fields = (
     ("returns", "int"),
     ("specs", "pointer"),
     ("pointers", "pointer"),
+    ("lock_use", "int"),
+    ("failed", "pointer"),
+    ("entered", "pointer"),
 )
 
 SPEC_FIELDS: Fields = (
@@ -80,6 +98,18 @@ def field_index(fields: Fields, name: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Running:
+    """How a step runs, with two words: see `RECORD_FIELDS`.
+
+    Steps that run on the same memory have one `entered`.
+    """
+
+    lock_use: LockUse = LockUse.BRIEF
+    failed: Words = field(default_factory=lambda: np.zeros(1, np.int64))
+    entered: Words = field(default_factory=lambda: np.zeros(1, np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Record:
     """The words of a record, and the tables they point to."""
 
@@ -93,6 +123,7 @@ def build_record(
     inputs: Sequence[ArraySpec],
     outputs: Sequence[ArraySpec],
     returns: Returns,
+    running: Running,
 ) -> Record:
     """Lay the record of a step out in memory."""
     arrays = (*inputs, *outputs)
@@ -115,6 +146,9 @@ def build_record(
         RECORD_FIELDS,
         step=step_address,
         state=state_address,
+        lock_use=running.lock_use,
+        failed=running.failed.ctypes.data,
+        entered=running.entered.ctypes.data,
         input_count=len(inputs),
         output_count=len(outputs),
         returns=returns,
@@ -123,7 +157,7 @@ def build_record(
     )
     # A table of specs borrows its dtypes; they are owned here.
     dtypes = tuple(spec.dtype.numpy for spec in arrays)
-    return Record(words, (specs, dims, pointers, dtypes))
+    return Record(words, (specs, dims, pointers, dtypes, running))
 
 
 def _words(fields: Fields, **values: int) -> Words:

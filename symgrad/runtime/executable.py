@@ -30,6 +30,7 @@ from symgrad.compiler import (
 from symgrad.errors import (
     CompileError,
     ForeignCallError,
+    GraphError,
     IndexOutOfRangeError,
     TapeError,
     user_source,
@@ -47,7 +48,8 @@ from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options
-from symgrad.runtime.entry import ArraySpec, NativeEntry, build_entry
+from symgrad.runtime.entry import ArraySpec, LockUse, NativeEntry, Running, build_entry
+from symgrad.runtime.entry_code import REENTERED
 from symgrad.runtime.interrupts import interrupts, raise_interrupt
 from symgrad.runtime.numeric_failures import not_finite_error
 from symgrad.runtime.stored_program import (
@@ -116,11 +118,13 @@ class Executable:
         if self._interrupts is not None:
             asked = self._interrupts.asked(makes_calls=has_effects(self.graph))
             self._watch[ASKED_WORD] = asked
+        self._running = Running(_lock_use(program), self._watch[FAILURE_WORD:])
         self._constants = [aligned_copy(array) for array in program.constants]
         arrays = [self._arena, self._watch, *(s.array for s in program.variables)]
         # A tape is a pointer and a size; the program makes it grow, and it stays for the next run.
         self._tapes = np.zeros((program.tapes, TAPE_BYTES // 8), np.int64)
-        weakref.finalize(self, _free_tapes, self._tapes)
+        # Not at the end of the interpreter, where a thread may still run the program.
+        weakref.finalize(self, _free_tapes, self._tapes).atexit = False
         self._arrays = [*arrays, *self._constants, *self._tapes]
         addresses = self._located(program.functions)
         self.table = np.array([*(a.ctypes.data for a in self._arrays), *addresses], np.int64)
@@ -204,14 +208,17 @@ class Executable:
             into_slow_path=into_slow_path,
             none_for_nothing=none_for_nothing,
             as_list=as_list,
+            running=self._running,
             owner=(self.code, self.table, self._arrays, self._functions, self._interrupts),
         )
 
-    def raise_failure(self, status: int, *arguments: Any) -> None:
-        """Raise the error for a status that the program returned.
+    def raise_failure(self, status: int, index: int, *arguments: Any) -> None:
+        """Raise the error for a status that the program returned, and what it said with it.
 
         Returns if the program was stopped for nothing and makes no calls: it is to be run again.
         """
+        if status == REENTERED:
+            raise reentered_error(self.graph.name)
         for group in _starting_groups(self.graph):
             group.settle()
         if status == STOPPED:
@@ -223,16 +230,20 @@ class Executable:
                 "a loop without a bound ran for longer than there is memory to record it",
                 hint="give it maximum_iterations",
             )
-        index = self._watch[FAILURE_WORD]
         node, spec = self.sources.failures[status]
         if isinstance(spec, Extern):
-            subject, problem = failed_call(spec.function.name, int(index))
+            subject, problem = failed_call(spec.function.name, index)
             raise ForeignCallError(subject, problem, source=node.source)
         if node.definition is check_numerics_op:
             inputs = arguments[: len(self.graph.inputs)]
-            raise not_finite_error(self._prepared.graph, node, int(index), inputs)
+            raise not_finite_error(self._prepared.graph, node, index, inputs)
         problem = f"index {index} is out of range for {failing_axis(node, spec)}"
         raise IndexOutOfRangeError(node.op, problem, source=node.source)
+
+    @property
+    def read_failure(self) -> tuple[Any, ...]:
+        """What to call, and with what, for the index that `raise_failure` is given."""
+        return self._watch.__getitem__, FAILURE_WORD
 
     @cached_property
     def optimized_llvm(self) -> str:
@@ -243,6 +254,24 @@ class Executable:
     def assembly(self) -> str:
         options = self.options
         return assembly_of(self.linkable, options.target, options.opt_level)
+
+
+def _lock_use(program: LoadedProgram) -> LockUse:
+    """Return how a program is kept apart from others.
+
+    One whose calls are of a group of processes keeps the global lock: what such calls work on, the
+    memory that ranks share and the requests that are on their way, is changed by Python as well.
+    """
+    if program.is_brief or any(function.is_handle for function in program.functions):
+        return LockUse.BRIEF
+    needs_both = any(function.keeps_lock for function in program.functions)
+    return LockUse.BOTH if needs_both else LockUse.LONG
+
+
+def reentered_error(name: str) -> GraphError:
+    """Return the error for a step that is called by a function which it calls."""
+    problem = "it was called by a function that it calls, in whose call it still runs"
+    return GraphError(name, problem, source=user_source())
 
 
 def _arena_for(graph: Graph, count: int) -> Array:

@@ -46,6 +46,8 @@ _TAKES_SIGNAL = ir.FunctionType(ir.VoidType(), [_I32])
 _EXTERNALS = {
     "PyOS_getsig": ir.FunctionType(_I64, [_I32]),
     "PyOS_setsig": ir.FunctionType(_I64, [_I32, _PTR]),
+    "PyGILState_Ensure": ir.FunctionType(_I32, []),
+    "PyGILState_Release": ir.FunctionType(ir.VoidType(), [_I32]),
     "PyObject_Vectorcall": ir.FunctionType(_PTR, [_PTR, _PTR, _I64, _PTR]),
     "Py_DecRef": ir.FunctionType(ir.VoidType(), [_PTR]),
 }
@@ -70,7 +72,6 @@ def raise_interrupt(*, makes_calls: bool) -> None:
     that makes calls of functions of C. In a thread that Python calls no handlers in, only the usual
     one is known to end what runs.
     """
-    stop_word().value = 0
     _check_signals()
     if makes_calls:
         raise KeyboardInterrupt
@@ -185,8 +186,10 @@ def _emit_ending(module: ir.Module, words: dict[str, ir.GlobalVariable]) -> None
     arguments = builder.alloca(_PTR)
     builder.store(objects["number"], arguments)
     call, none = module.globals["PyObject_Vectorcall"], ir.Constant(_PTR, None)
+    before = builder.call(module.globals["PyGILState_Ensure"], [])
     found = builder.call(call, [objects["getsignal"], arguments, _I64(1), none])
     builder.call(module.globals["Py_DecRef"], [found])
+    builder.call(module.globals["PyGILState_Release"], [before])
     is_usual = builder.icmp_unsigned("==", found, objects["usual_handler"])
     with builder.if_then(builder.not_(is_usual), likely=False):
         # Python's own handler has noted the signal, and calls the user's when the step has ended.

@@ -11,19 +11,21 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symgrad.codegen.c_interface.abi import ASKED_OFFSET, OK
+from symgrad.codegen.c_interface.abi import ASKED_OFFSET, FAILURE_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
 from symgrad.graph.foreign_calls import symbol_in_process
 from symgrad.graph.foreign_functions import is_symbol
 from symgrad.graph.types import Array, TensorType, aligned_empty
-from symgrad.graph.whole_copies import copy_whole
+from symgrad.graph.whole_copies import at_one_moment, copy_whole
 from symgrad.runtime.aot_manifest import digest_of, read_image, read_manifest, refuse
+from symgrad.runtime.entry import LockUse, Running
 from symgrad.runtime.interrupts import interrupts
 from symgrad.runtime.library_groups import find_groups, handle_values
 from symgrad.runtime.loaded_step import LoadedStep, reorder_arguments, tensor_from_json
@@ -103,7 +105,7 @@ def _open(path: Path, image: bytes) -> ctypes.PyDLL:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(image)
-        return ctypes.PyDLL(name)  # its functions keep the global lock
+        return ctypes.PyDLL(name)  # its functions keep the global lock, but for steps
     except OSError as error:
         raise refuse(path, f"the system's loader refuses the library: {error}") from error
     finally:
@@ -115,7 +117,7 @@ class Library:
 
     A library of one step is called like it; `library["name"]` is the step of that name.
     `variables` maps names to copies of the values, and takes new ones. Threads may use one library;
-    what they do with it happens one after another, since it keeps the global lock.
+    what they do with it happens one after another, as all steps of a process do.
 
     >>> import pathlib, tempfile
     >>> w, x = sg.variable(1.0, name="w"), sg.placeholder((), name="x")
@@ -137,23 +139,32 @@ class Library:
         makes_calls = bool(manifest["functions"])
         asked = self._interrupts.asked(makes_calls=makes_calls)
         self._memory[ASKED_OFFSET : ASKED_OFFSET + 8].view(np.int64)[:] = asked
-        weakref.finalize(self, _release, self._function("release", None), self._memory)
-        self.steps = self._load_steps(manifest["steps"], makes_calls=makes_calls)
+        # Not at the end of the interpreter, where a thread may still run a step.
+        weakref.finalize(
+            self, _release, self._function("release", None), self._memory
+        ).atexit = False
+        self.steps = self._load_steps(
+            manifest["steps"], makes_calls=makes_calls, has_groups=bool(manifest["handles"])
+        )
         self.variables: MutableMapping[str, Array] = _Variables(self, manifest["variables"])
 
     def _load_steps(
-        self, records: Sequence[_Record], *, makes_calls: bool
+        self, records: Sequence[_Record], *, makes_calls: bool, has_groups: bool
     ) -> Mapping[str, LoadedStep]:
         names = [str(record["name"]) for record in records]
         runs = {name: ctypes.cast(self._function(f"{name}_run"), ctypes.c_void_p) for name in names}
         code = reorder_arguments({name: run.value or 0 for name, run in runs.items()})
         instance, owner = self._memory.ctypes.data, (self, code)
+        failed = self._memory[FAILURE_OFFSET : FAILURE_OFFSET + 8].view(np.int64)
+        # Steps run on the memory of one instance, of which one runs at a time.
+        brief = Running(LockUse.BRIEF, failed)
+        long = replace(brief, lock_use=LockUse.LONG)
         return {
             name: LoadedStep(
                 record,
                 code.address(name),
                 instance,
-                self._failed_index,
+                brief if record["is_brief"] or has_groups else long,
                 owner,
                 makes_calls=makes_calls,
                 read_symbol=self._constants,
@@ -192,7 +203,7 @@ class Library:
         """
         state = np.zeros(self._state_bytes, np.uint8)
         place = ctypes.c_void_p(state.ctypes.data)
-        self._check(self._function("save")(self._instance, place, ctypes.c_size_t(state.size)))
+        self._check_between_steps("save", place, ctypes.c_size_t(state.size))
         return state.tobytes()
 
     def restore(self, state: bytes) -> None:
@@ -211,7 +222,7 @@ class Library:
         nothing changed
         """
         size = ctypes.c_size_t(len(state))
-        self._check(self._function("restore")(self._instance, ctypes.c_char_p(state), size))
+        self._check_between_steps("restore", ctypes.c_char_p(state), size)
 
     # ------------------------------------------------------------------- used by its parts
 
@@ -232,10 +243,6 @@ class Library:
         place = ctypes.c_void_p(table.ctypes.data)
         self._check(self._function("connect")(self._instance, place, len(values)))
 
-    def _failed_index(self) -> int:
-        """Return the index that was out of range when a step last failed."""
-        return int(self._function("failed_index", ctypes.c_int64)(self._instance))
-
     def _view(self, number: int, type_: TensorType) -> Array:
         """Return the memory of a variable as an array of its type."""
         place = self._function("address", ctypes.c_void_p)(self._instance, number)
@@ -243,6 +250,10 @@ class Library:
         start = place - self._memory.ctypes.data
         memory = self._memory[start : start + type_.nbytes]
         return memory.view(type_.dtype.numpy).reshape(type_.static_shape)
+
+    def _check_between_steps(self, name: str, *arguments: Any) -> None:
+        call = self._function(name), self._instance, *arguments
+        self._check(*at_one_moment([call]))
 
     def _check(self, status: int) -> None:
         if status != OK:

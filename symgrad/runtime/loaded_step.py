@@ -6,7 +6,7 @@ instructions lie between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,9 @@ from symgrad.runtime.arguments import (
     input_labels,
     resolve_sizes,
 )
-from symgrad.runtime.entry import ArraySpec, build_entry
+from symgrad.runtime.entry import ArraySpec, Running, build_entry
+from symgrad.runtime.entry_code import REENTERED
+from symgrad.runtime.executable import reentered_error
 from symgrad.runtime.interrupts import raise_interrupt
 from symgrad.runtime.output_nest import output_nest_of
 
@@ -76,7 +78,7 @@ class LoadedStep:
         record: Mapping[str, Any],
         step_address: int,
         instance_address: int,
-        failed_index: Callable[[], int],
+        running: Running,
         owner: object,
         *,
         makes_calls: bool,
@@ -89,7 +91,6 @@ class LoadedStep:
         output_nest = nest_from_json(record["output_nest"], read_symbol)
         self._output_nest = output_nest_of(output_nest, len(self._outputs))
         self._failures = {r["status"]: failure_from_json(r) for r in record["failures"]}
-        self._failed_index = failed_index
         self._makes_calls = makes_calls
         self._labels = input_labels(self._input_nest, self._inputs)
         self._takes_flat = self._input_nest == flatten((0,) * len(self._inputs))[1]
@@ -104,6 +105,7 @@ class LoadedStep:
             on_failure=self._raise_failure,
             into_slow_path=self._slow_into,
             owner=owner,
+            running=running,
             none_for_nothing=self._output_nest.is_nothing,
             as_list=self._output_nest.is_list,
         )
@@ -167,7 +169,9 @@ class LoadedStep:
             problem = f"{what} {given}, {describe(nest)} is needed"
             raise GraphError(self.name, problem, source=user_source()) from error
 
-    def _raise_failure(self, status: int, *_arguments: object) -> None:
+    def _raise_failure(self, status: int, index: int, *_arguments: object) -> None:
+        if status == REENTERED:
+            raise reentered_error(self.name)
         if status == STOPPED:
             raise_interrupt(makes_calls=self._makes_calls)
             return
@@ -179,12 +183,12 @@ class LoadedStep:
             )
         failure = self._failures[status]
         if failure.checked:
-            label = failure.checked[self._failed_index() - len(failure.checked)]
+            label = failure.checked[index - len(failure.checked)]
             raise NotFiniteError(self.name, f"{label} is not finite", source=failure.source)
         if failure.axis is None:
-            problem = f"the function returned status {self._failed_index()}"
+            problem = f"the function returned status {index}"
             raise ForeignCallError(failure.op, problem, source=failure.source)
-        problem = f"index {self._failed_index()} is out of range for {failure.axis}"
+        problem = f"index {index} is out of range for {failure.axis}"
         raise IndexOutOfRangeError(failure.op, problem, source=failure.source)
 
 

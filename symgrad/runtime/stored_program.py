@@ -23,6 +23,7 @@ from symgrad.codegen.native.machine_code import CodeName, known_code
 from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
 from symgrad.codegen.native.objects import made_for
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.polls import is_brief
 from symgrad.compiler import Compiled, CompileOptions
 from symgrad.config import settings
 from symgrad.graph import dtypes
@@ -42,7 +43,8 @@ _MAX_CONSTANTS = 1 << 20  # bytes: to read more takes as long as to compute it
 class LoadedProgram:
     """Native code and what memory it runs on: all that it takes to call it.
 
-    `is_polled` says that it asks whether it is to stop. `functions` are those of C that it calls,
+    `is_polled` says that it asks whether it is to stop, `is_brief` that it takes little time for
+    certain. `functions` are those of C that it calls,
     wherever they are in this process.
     """
 
@@ -50,6 +52,7 @@ class LoadedProgram:
     arena_bytes: int
     tapes: int
     is_polled: bool
+    is_brief: bool
     constants: tuple[Array, ...]
     variables: tuple[State, ...]
     functions: tuple[ForeignFunction, ...]
@@ -62,6 +65,7 @@ def loaded_program(program: Program, compiled: Compiled) -> LoadedProgram:
         program.arena_bytes,
         len(program.tapes),
         f'@"{POLL}"' in compiled.llvm,
+        is_brief(program.instrs, program.routines),
         tuple(literal.array for literal in program.constants),
         tuple(state.whole for state in program.variables),
         program.functions,
@@ -104,6 +108,7 @@ def find_program(
         record["arena_bytes"],
         record["tapes"],
         record["is_polled"],
+        record["is_brief"],
         tuple(map(_array_of, record["constants"])),
         tuple(states[number] for number in record["variables"]),
         tuple(
@@ -125,6 +130,7 @@ def keep_program(key: EntryKey, graph: Graph, program: LoadedProgram, name: Code
         "arena_bytes": program.arena_bytes,
         "tapes": program.tapes,
         "is_polled": program.is_polled,
+        "is_brief": program.is_brief,
         "constants": [*map(_record_of, program.constants)],
         "functions": [[function.library, function.name] for function in program.functions],
         "variables": [numbers[state] for state in program.variables],

@@ -61,7 +61,7 @@ class StepError(Exception):
     """What `fail` raises."""
 
 
-def fail(status: int, *args: object) -> NoReturn:
+def fail(status: int, _index: int, *args: object) -> NoReturn:
     raise StepError(status, args)
 
 

@@ -1,5 +1,7 @@
 """Safepoint placement: which loops of a program poll, and what an iteration of each counts.
 
+And, by the same count, which programs are brief.
+
 A loop that its values or its operands can make long must be possible to interrupt. It counts the
 cycles that its iterations take, by a nominal core, and polls when they are a `POLL_PERIOD`: then
 what a poll takes is nothing beside the work, and it comes soon enough after whoever asks. All loops
@@ -23,7 +25,7 @@ from symgrad.codegen.program.language import (
     SwitchInstr,
     WhileInstr,
 )
-from symgrad.cost_model import CALL_CYCLES, POLL_PERIOD
+from symgrad.cost_model import BRIEF_CYCLES, CALL_CYCLES, POLL_PERIOD
 
 
 def polled_loops(instrs: Sequence[Instr], routines: Sequence[Routine]) -> dict[int, int]:
@@ -36,6 +38,22 @@ def polled_loops(instrs: Sequence[Instr], routines: Sequence[Routine]) -> dict[i
         counter.routines[routine.name] = counter.cycles(routine.instrs)
     counter.cycles([instr for instr in instrs if not isinstance(instr, Launch)])  # in no loop
     return counter.polled
+
+
+def is_brief(instrs: Sequence[Instr], routines: Sequence[Routine]) -> bool:
+    """Return whether a program takes so little time, for certain, that others may wait for it.
+
+    So it is not with a loop that polls, nor with a call of a function of which nothing is known.
+    """
+    counter = _CycleCounter()
+    for routine in routines:
+        counter.routines[routine.name] = counter.cycles(routine.instrs)
+    total = 0.0
+    for instr in instrs:
+        total += counter.cycles([instr])
+        if counter.polled or total > BRIEF_CYCLES:
+            return False
+    return not counter.polled
 
 
 def polls_inside(instrs: Sequence[Instr], polled: Iterable[int]) -> bool:

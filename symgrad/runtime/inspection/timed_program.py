@@ -13,6 +13,7 @@ from symgrad.codegen.native.jit import load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.native.team import team_symbols
 from symgrad.graph.types import Array, aligned_empty, read_states, write_states
+from symgrad.graph.whole_copies import at_one_moment
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.interrupts import stop_word
 
@@ -45,9 +46,14 @@ class TimedProgram:
         """Run it once, with what it measures left in `measured`. Raises what a call raises."""
         tables = (_table_of(self._arrays), _table_of(self._outputs), self._executable.table)
         pointers = [table.ctypes.data for table in (*tables, measured)]
-        stop_word().value = 0
-        while status := self._step(*pointers):
-            self._executable.raise_failure(status)
+        begin = setattr, stop_word(), "value", 0
+        # Under the global lock, in which nobody else runs the program or writes its variables.
+        while True:
+            calls = [begin, (self._step, *pointers), self._executable.read_failure]
+            _, status, index = at_one_moment(calls)
+            if not status:
+                return
+            self._executable.raise_failure(status, int(index))
 
 
 def _table_of(arrays: Sequence[Array]) -> Array:

@@ -248,7 +248,7 @@ def test_what_is_missing_is_said(suffix, exported, tmp_path):
 
 
 CHANGES = {
-    "format": (1, "version 1 of format, 5 is needed"),
+    "format": (1, "version 1 of format, 6 is needed"),
     "abi": (99, "version 99 of abi, 1 is needed"),
     "state": (0, "version 0 of state, 1 is needed"),
     "architecture": ("sparc", "made for sparc, this machine is x86_64"),
