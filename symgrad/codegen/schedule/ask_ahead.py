@@ -17,6 +17,9 @@ A loop that gathers rows,
 
 waits for what it gathers, and its stores for the lines they are to: those it asks for, too.
 
+Some processors follow walks across pages by themselves (`MemoryHierarchy.follows_pages`). There
+neither loop asks: each line would be asked for twice.
+
 A loop that computes for long and then writes many lines, as that over a batch of small matrices,
 
     for i in 0..1000 vector(8) { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
@@ -45,10 +48,15 @@ def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
-    """Return a loop that asks, if it goes through more than a core has of caches."""
+    """Return a loop that asks, if it goes through more than a core has of caches.
+
+    For pages it asks no processor that follows a walk across them by itself.
+    """
     held = target.memory.shared_bytes
     if _computes_before_it_writes(loop, sizes, target):
         return replace(loop, asks=True)
+    if target.memory.follows_pages:
+        return loop
     if loop.vector > 1 and sum(sizes.values()) * loop.extent <= held:
         return loop
     touched = _touched(loop, sizes, target.memory.line_bytes)
