@@ -33,8 +33,7 @@ class MemoryHierarchy:
     and `band_rows`, those of a result whose sums may be unfinished at a time. A sum goes on where
     the block before ended, so its bits do not depend on these. A processor that walks through
     memory by `followed_bytes` a step, or more, does not fetch ahead by itself: it is asked for what
-    comes `steps_ahead`, which is when the second-level cache has it. Some processors follow a walk
-    across the end of a page (`follows_pages`): what they are asked for besides comes later.
+    comes `steps_ahead`, which is when the second-level cache has it.
     """
 
     line_bytes: int = 64
@@ -51,7 +50,6 @@ class MemoryHierarchy:
     band_rows: int = 1024
     followed_bytes: int = 1024
     steps_ahead: int = 16
-    follows_pages: bool = False
 
     @property
     def working_sets(self) -> tuple[int, ...]:
@@ -84,7 +82,9 @@ class Target:
     measured with `peak_chains` of them, more than any such units need. `bfloat16_unit` is what
     multiplies bfloat16 and adds up float32: a dot product of pairs in each lane, a matrix unit, or
     nothing, and then float32 does it.
-    `loop_instructions` are those of a loop that the cache of decoded ones holds.
+    `loop_instructions` are those of a loop that the cache of decoded ones holds. A processor that
+    `follows_pages` fetches ahead along a walk across the end of a page, too: others are asked for
+    the next one. The walk of a load under a mask it does not follow.
     """
 
     name: str
@@ -99,6 +99,7 @@ class Target:
     peak_chains: int = 12
     bfloat16_unit: Literal["dot", "matrix"] | None = None
     loop_instructions: int = 2048
+    follows_pages: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -128,7 +129,7 @@ class Target:
         cpu, features = named.cpu, named.features
         return replace(
             self, name=named.name, cpu=cpu, features=features,
-            bfloat16_unit=None, memory=named.memory,
+            bfloat16_unit=None, follows_pages=named.follows_pages, memory=named.memory,
         )  # fmt: skip
 
     @property
@@ -281,10 +282,10 @@ def _native() -> Target:
     features = host.flatten()
     if triple.startswith("aarch64"):
         return Target("native", triple, cpu, features, 16, 32, True, True)
-    memory = MemoryHierarchy(follows_pages=cpu in _FOLLOW_PAGES)
+    follows_pages = cpu in _FOLLOW_PAGES
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
-        return replace(target, bfloat16_unit=_bfloat16_unit(host), memory=memory)
+        return replace(target, bfloat16_unit=_bfloat16_unit(host), follows_pages=follows_pages)
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:
         return Target("native", triple, cpu, features, 32, 16, True, True)

@@ -24,8 +24,8 @@ from tests.support.floors import run_native
 
 MACHINE = target_named("native")
 # As if the machine followed no walk across pages: then loops ask, and else not.
-NATIVE = replace(MACHINE, memory=replace(MACHINE.memory, follows_pages=False))
-FOLLOWS = replace(MACHINE, memory=replace(MACHINE.memory, follows_pages=True))
+NATIVE = replace(MACHINE, follows_pages=False)
+FOLLOWS = replace(MACHINE, follows_pages=True)
 LONG = """kernel @move(in g: f32[1048581], inout w: f32[1048576], in s: f32[1]) {
   for i in 0..1048576 vector(16) {
     a: f32 = g[i + 5]
@@ -90,6 +90,15 @@ def test_a_kernel_says_why_it_asks_for_pages():
     assert any("asks for the next page of 2 buffers" in reason for reason in kernel.reasons)
 
 
+SELECTING = """kernel @gate(in x: f32[1048576], in g: f32[1048576], out w: f32[1048576]) {
+  for i in 0..1048576 vector(16) {
+    a: f32 = x[i]
+    b: bool = gt(a, 0.0:f32)
+    c: f32 = g[i]
+    d: f32 = select(b, c, 0.0)
+    w[i] = d
+  }
+}"""
 ROWS = """kernel @rows(in g: f64[260000], in p: i64[100000], out w: f64[2800000]) {
   for i in 0..100000 {
     a: i64 = p[i]
@@ -134,6 +143,13 @@ def test_no_loop_asks_for_pages_where_walks_are_followed_across_them(text):
     kernel = parse_kernel(text)
     assert ask_ahead(kernel, NATIVE) != kernel
     assert ask_ahead(kernel, FOLLOWS) == kernel
+
+
+@pytest.mark.parametrize("last", ["w[i] = d", "e: f32 = add(d, c)\n    w[i] = e", "w[i] = c"])
+def test_a_loop_that_selects_what_it_loads_asks_on_any_processor(last):
+    kernel = parse_kernel(SELECTING.replace("w[i] = d", last))
+    is_marked = ask_ahead(kernel, FOLLOWS) != kernel
+    assert is_marked == (last == "w[i] = d")  # what is used again is loaded without a mask
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
