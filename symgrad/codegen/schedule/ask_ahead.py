@@ -17,6 +17,13 @@ A loop that gathers rows,
 
 waits for what it gathers, and its stores for the lines they are to: those it asks for, too.
 
+Some processors follow walks across pages by themselves (`Target.follows_pages`). There neither
+loop asks, for each line would be asked for twice, but where a loop selects what it loads,
+
+    a: bool = gt(b, 0.0); c: f32 = g[i]; d: f32 = select(a, c, 0.0)
+
+LLVM loads such elements under a mask, and the walk of a masked load is not followed.
+
 A loop that computes for long and then writes many lines, as that over a batch of small matrices,
 
     for i in 0..1000 vector(8) { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
@@ -28,10 +35,23 @@ some after every few values.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symgrad.codegen.loops.language import Check, For, Kernel, Loop, Stmt
+from symgrad.codegen.loops.access import names_used
+from symgrad.codegen.loops.language import (
+    Check,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Ref,
+    Select,
+    Stmt,
+    Store,
+)
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.target import Target
@@ -45,10 +65,15 @@ def ask_ahead(kernel: Kernel, target: Target) -> Kernel:
 
 
 def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
-    """Return a loop that asks, if it goes through more than a core has of caches."""
+    """Return a loop that asks, if it goes through more than a core has of caches.
+
+    For pages it asks no processor that follows all its walks across them.
+    """
     held = target.memory.shared_bytes
     if _computes_before_it_writes(loop, sizes, target):
         return replace(loop, asks=True)
+    if target.follows_pages and not _selects_loads(loop):
+        return loop
     if loop.vector > 1 and sum(sizes.values()) * loop.extent <= held:
         return loop
     touched = _touched(loop, sizes, target.memory.line_bytes)
@@ -66,6 +91,16 @@ def _computes_before_it_writes(loop: For, sizes: dict[str, int], target: Target)
     lines = lines_written(loop, sizes, memory.line_bytes, memory.followed_bytes)
     far = len(lines) * memory.line_bytes * loop.extent > memory.l2_bytes
     return far and len(lines) * loop.vector <= body_flops(loop.body)
+
+
+def _selects_loads(loop: For) -> bool:
+    """Return whether a value is selected that is loaded for that alone."""
+    plain = [s for s in loop.body if isinstance(s, Let | Store)]
+    loaded = {s.name for s in plain if isinstance(s, Let) and isinstance(s.value, Load)}
+    uses = Counter(name for s in plain for name in names_used(s.value))
+    selects = (s.value for s in plain if isinstance(s.value, Select))
+    picked = (atom for s in selects for atom in (s.chosen, s.otherwise) if isinstance(atom, Ref))
+    return any(atom.name in loaded and uses[atom.name] == 1 for atom in picked)
 
 
 def _touched(loop: For, sizes: dict[str, int], line: int) -> int:

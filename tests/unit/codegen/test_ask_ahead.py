@@ -17,10 +17,15 @@ from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions, lower_graph
 from symgrad.graph.graph import Graph
 from symgrad.passes.table import Options
+from symgrad.records import replace
 from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.kernels import describe_kernels
 from tests.support.floors import run_native
 
-NATIVE = target_named("native")
+MACHINE = target_named("native")
+# As if the machine followed no walk across pages: then loops ask, and else not.
+NATIVE = replace(MACHINE, follows_pages=False)
+FOLLOWS = replace(MACHINE, follows_pages=True)
 LONG = """kernel @move(in g: f32[1048581], inout w: f32[1048576], in s: f32[1]) {
   for i in 0..1048576 vector(16) {
     a: f32 = g[i + 5]
@@ -80,11 +85,20 @@ def test_what_is_asked_for_changes_no_bit(count, threads):
 
 def test_a_kernel_says_why_it_asks_for_pages():
     x = sg.placeholder((1 << 20,))
-    step = sg.compile([x], sg.sqrt(x))
-    (kernel,) = step.kernels
+    options = CompileOptions(NATIVE, 1, False, False, ONE_THREAD)
+    (kernel,) = describe_kernels(Executable(Graph([sg.sqrt(x)], [x]), options))
     assert any("asks for the next page of 2 buffers" in reason for reason in kernel.reasons)
 
 
+SELECTING = """kernel @gate(in x: f32[1048576], in g: f32[1048576], out w: f32[1048576]) {
+  for i in 0..1048576 vector(16) {
+    a: f32 = x[i]
+    b: bool = gt(a, 0.0:f32)
+    c: f32 = g[i]
+    d: f32 = select(b, c, 0.0)
+    w[i] = d
+  }
+}"""
 ROWS = """kernel @rows(in g: f64[260000], in p: i64[100000], out w: f64[2800000]) {
   for i in 0..100000 {
     a: i64 = p[i]
@@ -122,6 +136,20 @@ def test_loops_over_other_rows_do_not_ask(what, by):
     if "check" in what:
         text = text.replace("26*j", "26*i")
     assert ask_ahead(parse_kernel(text), NATIVE) == parse_kernel(text)
+
+
+@pytest.mark.parametrize("text", [LONG, ROWS])
+def test_no_loop_asks_for_pages_where_walks_are_followed_across_them(text):
+    kernel = parse_kernel(text)
+    assert ask_ahead(kernel, NATIVE) != kernel
+    assert ask_ahead(kernel, FOLLOWS) == kernel
+
+
+@pytest.mark.parametrize("last", ["w[i] = d", "e: f32 = add(d, c)\n    w[i] = e", "w[i] = c"])
+def test_a_loop_that_selects_what_it_loads_asks_on_any_processor(last):
+    kernel = parse_kernel(SELECTING.replace("w[i] = d", last))
+    is_marked = ask_ahead(kernel, FOLLOWS) != kernel
+    assert is_marked == (last == "w[i] = d")  # what is used again is loaded without a mask
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
