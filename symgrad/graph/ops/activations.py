@@ -23,7 +23,7 @@ from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once
 from symgrad.graph.ops.error_functions import (
     normal_tail_ratio,
     normal_tail_ratio_formula,
-    normal_tail_ratio_op,
+    normal_tail_ratio_meaning,
 )
 from symgrad.graph.ops.transcendental import exp, tanh
 from symgrad.graph.scalars import Scalars
@@ -103,7 +103,7 @@ def _share_meaning(x: Array) -> Array:
     number = x.dtype.type
     with np.errstate(all="ignore"):
         bell = _EXP_MEANING((x * x) * number(-0.5))
-        tail = bell * normal_tail_ratio_op.reference(x)
+        tail = bell * normal_tail_ratio_meaning(x)
         return np.asarray(np.where(x > 0, number(1) - tail, tail), x.dtype)
 
 

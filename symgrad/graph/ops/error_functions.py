@@ -277,6 +277,8 @@ def _erfinv_reference(x: Array) -> Array:
     return np.where(size <= 1, np.copysign(found, x), np.nan)
 
 
+normal_tail_ratio_meaning = rounded_once(_normal_tail_ratio_reference)
+
 # ---------------------------------------------------------------------------------------- records
 
 erfc_op = elementwise(
@@ -322,9 +324,7 @@ ndtri_op = elementwise(
 normal_tail_ratio_op = elementwise(
     "normal_tail_ratio",
     infer=infer_same("normal_tail_ratio", is_float),
-    reference=rounded_once(
-        lambda x: 0.5 * _erfcx_reference(np.abs(x.astype(np.float64)) * _SQRT_HALF)
-    ),
+    reference=normal_tail_ratio_meaning,
     grad=_normal_tail_ratio_grad,
     body=body_of_formula(normal_tail_ratio_formula),
 )
