@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.frontend.aliases import require_apart
 from symgrad.frontend.nests import describe, flatten, map_leaves
 from symgrad.frontend.state import change, check_storable, storage
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import conversion
-from symgrad.runtime.arguments import require_apart
 from symgrad.suggestions import known_as
 
 
@@ -47,7 +47,8 @@ def write_out(subject: str, out: Any, results: Any) -> Any:
     for target, result in pairs:
         _check_out(subject, target, result)
     targets = [target for target, _ in pairs]
-    require_apart(subject, [f"out {position}" for position in range(len(targets))], targets)
+    labels = [f"out {position}" for position in range(len(targets))]
+    require_apart(subject, labels, targets, hint="each result needs an array of its own")
     for target, result in pairs:
         np.copyto(target, result, casting="same_kind")
     return out

@@ -11,8 +11,17 @@ from typing import Any, overload
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.frontend.aliases import require_apart
 from symgrad.frontend.container import Container
-from symgrad.frontend.nests import describe, flatten, is_leaf, leaves_beside, map_leaves, unflatten
+from symgrad.frontend.nests import (
+    describe,
+    flatten,
+    is_leaf,
+    leaf_names,
+    leaves_beside,
+    map_leaves,
+    unflatten,
+)
 from symgrad.graph.build import scoped
 from symgrad.graph.dtypes import DTypeLike
 from symgrad.graph.graph import Update
@@ -136,7 +145,7 @@ def inplace_update(x: Any, value: Any) -> Any:
     is known, or an array `x`, it is done at once and `x` is returned. Of a nest `x` every leaf is
     set, to the leaf of `value` in its place, or to `value` where that is no nest. If a leaf is
     refused none is set: `DTypeError` for what cannot be set or takes no such dtype, `ShapeError`
-    for a shape that does not broadcast to that of `x`.
+    for a shape that does not broadcast to that of `x`, `GraphError` for two that share memory.
 
     >>> w, x = sg.variable(1.0, name="w"), sg.placeholder((), name="x")
     >>> step = sg.compile([x], w, [sg.inplace_update(w, w * x)])  # an update: the step does it
@@ -180,6 +189,8 @@ def change(op: str, x: Any, value: Any, combine: Combine = lambda _old, new: new
     if any(isinstance(v, Tensor) for v in values):
         return unflatten(nest, [_update(op, leaf, v, combine) for leaf, v in pairs])
     news = [_combined(op, leaf, np.asarray(v), combine) for leaf, v in pairs]
+    if len(leaves) > 1:
+        require_apart(op, leaf_names("x", x), [storage(op, leaf) for leaf in leaves])
     held = [(x.state, new) for x, new in zip(leaves, news, strict=True) if isinstance(x, Variable)]
     write_states([state for state, _ in held], [new for _, new in held])
     for leaf, new in zip(leaves, news, strict=True):

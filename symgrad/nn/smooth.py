@@ -17,6 +17,8 @@ from symgrad.graph.ops.powers import hypot
 from symgrad.graph.ops.transcendental import exp, expm1, log, log1p
 from symgrad.graph.public_ops import public
 
+_NO_DECAY = 750.0  # from here on e**-x is 0 in every format
+
 
 @public()
 def celu(x: Any, /, alpha: float = 1.0) -> Tensor:
@@ -49,8 +51,9 @@ def mish(x: Any, /) -> Tensor:
     x = float_operand(x)
     # With w = (1 + e**x)**2 the factor is (w - 1) / (w + 1); t = e**-|x| does not overflow. One
     # condition decides all, so that the slope at 0 is that of one side, which both have.
-    positive = greater(x, 0)
-    t = exp(where(positive, negative(x), x))
+    # Where t is 0 the factor is 1: its slope is no product of 0 and twice a large x.
+    positive, near = greater(x, 0), minimum(x, _NO_DECAY)
+    t = exp(where(positive, negative(near), near))
     above = add(where(positive, 1, multiply(t, t)), multiply(t, 2))
     rest = multiply(where(positive, multiply(t, t), 1), 2)
     return multiply(x, divide(above, add(above, rest)))

@@ -11,11 +11,11 @@ from symgrad.errors import (
     ArgumentError,
     CompileError,
     DTypeError,
-    GraphError,
     ShapeError,
     SymgradError,
     user_source,
 )
+from symgrad.frontend.aliases import require_apart
 from symgrad.frontend.nests import Nest, is_leaf
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -260,25 +260,5 @@ def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) ->
             raise _shape_error(name, what, array, tensor)
         if not array.flags.writeable:
             raise ShapeError(name, f"{what}: the array is read-only", source=user_source())
-    require_apart(name, [f"out {position}" for position in range(len(given))], given)
-
-
-def require_apart(name: str, labels: Sequence[str], arrays: Sequence[Array]) -> None:
-    """Raise `GraphError` if two of the arrays share memory: one result would be lost.
-
-    Columns of one matrix lie between one another and share nothing.
-    """
-    bounds = [np.lib.array_utils.byte_bounds(array) for array in arrays]
-    order = sorted((i for i, array in enumerate(arrays) if array.size), key=lambda i: bounds[i])
-    for place, first in enumerate(order):
-        for second in order[place + 1 :]:
-            if bounds[second][0] >= bounds[first][1]:
-                break
-            if np.shares_memory(arrays[first], arrays[second]):
-                lower, upper = sorted((first, second))
-                raise GraphError(
-                    name,
-                    f"{labels[lower]} and {labels[upper]} share memory",
-                    hint="each result needs an array of its own",
-                    source=user_source(),
-                )
+    labels = [f"out {position}" for position in range(len(given))]
+    require_apart(name, labels, given, hint="each result needs an array of its own")

@@ -6,6 +6,7 @@ infinity. float64 has twice the digits and eight times the range, so what float3
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -48,3 +49,24 @@ def test_derivatives_in_float32_are_those_in_float64(function):
         np.testing.assert_allclose(
             narrow[seen], wide[seen], rtol=1e-4, atol=2e-6, err_msg=f"derivative {order}"
         )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gelu_and_its_derivatives_have_all_digits_far_below_zero(dtype):
+    # float32 ends near 1e-38, which the tail passes below -13.
+    points = np.linspace(-37.5 if dtype == "float64" else -12.5, -1.75, 60).astype(dtype)
+    x = sg.placeholder(points.shape, dtype)
+    y = sg.nn.gelu(x)
+    (slope,) = sg.gradients(y, [x])
+    (curvature,) = sg.gradients(slope, [x])
+    found = sg.compile([x], [y, slope, curvature])(points)
+    exact = [mpmath.mpf(float(point)) for point in points]
+    wanted = [
+        [p * mpmath.ncdf(p) for p in exact],
+        [mpmath.ncdf(p) + p * mpmath.npdf(p) for p in exact],
+        [(2 - p * p) * mpmath.npdf(p) for p in exact],
+    ]
+    # What p * p is rounded to is multiplied by as much in an exponential.
+    rtol = 800 * np.finfo(dtype).eps if dtype == "float64" else 150 * np.finfo(dtype).eps
+    for result, numbers in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(result, [float(n) for n in numbers], rtol=rtol)

@@ -12,6 +12,8 @@ import symgrad as sg
 from symgrad.graph.dtypes import DType, float32, float64
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import incomplete_beta, incomplete_gamma
+from symgrad.graph.ops.activations import normal_share
+from symgrad.graph.ops.error_functions import normal_tail_ratio
 from tests.support.case import FLOATS, Case, Real
 
 _ONE = (((),), ((0, 3),), ((1,),))
@@ -92,6 +94,19 @@ _OF_ONE = (
     _unary("logit", lambda p: mpmath.log(p / (1 - p)), 0.1, 0.9, slack=8.0),
     _unary("ndtri", lambda p: mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1), 0.1, 0.9, slack=8.0),
 )
+
+
+def _tail_ratio(x: Any) -> Any:
+    return mpmath.ncdf(-abs(x)) * mpmath.exp(x * x / 2)
+
+
+_REAL = (Real((3, 4), -3.0, 3.0, (0.0,)),)
+_OF_GELU = (
+    Case("normal_share", "normal_share", normal_share, exactly(mpmath.ncdf), _REAL, FLOATS, 2, _ONE,
+         slack=16.0),
+    Case("normal_tail_ratio", "normal_tail_ratio", normal_tail_ratio, exactly(_tail_ratio), _REAL,
+         FLOATS, 2, _ONE, slack=2.0),
+)  # fmt: skip
 
 _COMPOSED = (
     Case(
@@ -275,4 +290,4 @@ _OF_BETA = (
     _of_beta("beta_density", incomplete_beta.beta_density, beta_density, 1, 8.0),
 )
 
-SPECIAL: tuple[Case, ...] = (*_OF_ONE, *_COMPOSED, *_OF_TWO, *_OF_BETA)
+SPECIAL: tuple[Case, ...] = (*_OF_ONE, *_OF_GELU, *_COMPOSED, *_OF_TWO, *_OF_BETA)

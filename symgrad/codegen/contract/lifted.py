@@ -42,9 +42,12 @@ def most_tile_elements(plan: ContractPlan, target: Target) -> int:
     """Return how many sums the largest tile with the loops of `plan` has.
 
     It is in registers before it is stored, but for one of a held right, of which some rows are.
+    One of split vectors is stored as twice as many vectors where each register has two rows.
     """
-    is_held = plan.method == "held"
-    return (MOST_HELD_ROWS if is_held else target.vector_registers) * plan.lanes
+    rows_of = {"held": MOST_HELD_ROWS, "split": 2 * target.vector_registers}
+    most = rows_of.get(plan.method, target.vector_registers) * plan.lanes
+    assert plan.tile_elements <= most, f"a tile of {plan} is more than the {most} sums kept for it"
+    return most
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """Gaussian error linear units: each an op, so that its gradient is a product with a slope.
 
 Differentiated as the composition that it is, it would be a sum of many products with the cotangent,
-which needs the operand as well as its tanh or erf. A slope is one array. What each op is composed
-of is an equation of `passes/rewrites/algebra.py`: then it shares the function with its slope.
+which needs the operand as well as its tanh or distribution function. A slope is one array. What
+each op is composed of is an equation of `passes/rewrites/algebra.py`: then it shares the function
+with its slope. Far below 0 the distribution function is a tail, and no difference of 1 and erf,
+which has no digits there.
 """
 
 from __future__ import annotations
@@ -12,20 +14,31 @@ import math
 import numpy as np
 
 from symgrad.graph.build import apply
+from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import add, multiply, subtract
+from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once
-from symgrad.graph.ops.transcendental import erf, exp, tanh
+from symgrad.graph.ops.error_functions import (
+    normal_tail_ratio,
+    normal_tail_ratio_formula,
+    normal_tail_ratio_meaning,
+)
+from symgrad.graph.ops.transcendental import exp, tanh
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array
 
-_TO_ERF = math.sqrt(0.5)
 _TO_TANH = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_ERF_MEANING = rounded_once(np.vectorize(math.erf, otypes=[np.float64]))
+_EXP_MEANING = rounded_once(np.exp)
 _TANH_MEANING = rounded_once(np.tanh)
+
+
+def normal_share(x: Tensor) -> Tensor:
+    """Compute the normal distribution function of `x`, by the exponential that its density has."""
+    return apply(normal_share_op, x)
 
 
 def gelu_by_erf(x: Tensor) -> Tensor:
@@ -38,9 +51,15 @@ def gelu_by_tanh(x: Tensor) -> Tensor:
     return apply(gelu_by_tanh_op, x)
 
 
+def composed_share(x: Tensor) -> Tensor:
+    """Return what `normal_share` computes, in other ops."""
+    tail = multiply(_bell(x), normal_tail_ratio(x))
+    return where(greater(x, 0), subtract(1, tail), tail)
+
+
 def composed_by_erf(x: Tensor) -> Tensor:
     """Return what `gelu_by_erf` computes, in other ops."""
-    return multiply(multiply(x, 0.5), add(erf(multiply(x, _TO_ERF)), 1))
+    return multiply(x, normal_share(x))
 
 
 def composed_by_tanh(x: Tensor) -> Tensor:
@@ -53,11 +72,21 @@ def _gate(x: Tensor) -> Tensor:
     return tanh(multiply(add(x, cubic), _TO_TANH))
 
 
+def _bell(x: Tensor) -> Tensor:
+    return exp(multiply(multiply(x, x), -0.5))
+
+
+def _density(x: Tensor) -> Tensor:
+    return multiply(_bell(x), 1 / math.sqrt(2 * math.pi))
+
+
+def _share_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, _density(node.inputs[0])),)
+
+
 def _by_erf_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    below = multiply(add(erf(multiply(x, _TO_ERF)), 1), 0.5)
-    density = multiply(exp(multiply(multiply(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
-    return (multiply(g, add(below, multiply(x, density))),)
+    return (multiply(g, add(normal_share(x), multiply(x, _density(x)))),)
 
 
 def _by_tanh_grad(node: Node, g: Tensor) -> Grads:
@@ -70,11 +99,17 @@ def _by_tanh_grad(node: Node, g: Tensor) -> Grads:
     return (multiply(g, add(of_gate, multiply(add(gate, 1), 0.5))),)
 
 
-def _by_erf_meaning(x: Array) -> Array:
+def _share_meaning(x: Array) -> Array:
     number = x.dtype.type
     with np.errstate(all="ignore"):
-        share = _ERF_MEANING(x * number(_TO_ERF))
-        return np.asarray((x * number(0.5)) * (share + number(1)))
+        bell = _EXP_MEANING((x * x) * number(-0.5))
+        tail = bell * normal_tail_ratio_meaning(x)
+        return np.asarray(np.where(x > 0, number(1) - tail, tail), x.dtype)
+
+
+def _by_erf_meaning(x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(x * _share_meaning(x))
 
 
 def _by_tanh_meaning(x: Array) -> Array:
@@ -85,8 +120,13 @@ def _by_tanh_meaning(x: Array) -> Array:
         return np.asarray((x * number(0.5)) * (gate + number(1)))
 
 
-def _by_erf_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
-    return _half_of(s, x, s.call("erf", _times(s, x, _TO_ERF)))
+def _share_formula(x: FloatExpr) -> FloatExpr:
+    tail = (x * x * -0.5).exp() * normal_tail_ratio_formula(x)
+    return (x > 0.0).choose(1.0 - tail, tail)
+
+
+def _by_erf_formula(x: FloatExpr) -> FloatExpr:
+    return x * _share_formula(x)
 
 
 def _by_tanh_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
@@ -103,12 +143,20 @@ def _times(s: Scalars[ScalarExpr], x: ScalarExpr, factor: float) -> ScalarExpr:
     return s.call("mul", x, s.const(factor, s.dtype_of(x)))
 
 
+normal_share_op = elementwise(
+    "normal_share",
+    infer=infer_same("normal_share", is_float),
+    reference=_share_meaning,
+    grad=_share_grad,
+    body=body_of_formula(_share_formula),
+)
+
 gelu_by_erf_op = elementwise(
     "gelu_by_erf",
     infer=infer_same("gelu_by_erf", is_float),
     reference=_by_erf_meaning,
     grad=_by_erf_grad,
-    body=_by_erf_body,
+    body=body_of_formula(_by_erf_formula),
 )
 
 gelu_by_tanh_op = elementwise(

@@ -18,7 +18,8 @@ from symgrad.graph.formulas import FloatExpr, body_of_formula, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops import error_tables as table
-from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.arithmetic import abs as abs_
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
 from symgrad.graph.ops.comparison import greater, less, where
 from symgrad.graph.ops.elementwise import (
     filled_like,
@@ -65,6 +66,11 @@ def ndtri(p: Tensor) -> Tensor:
     return apply(ndtri_op, p)
 
 
+def normal_tail_ratio(x: Tensor) -> Tensor:
+    """Return `ndtr(-abs(x))` divided by e**(-x**2 / 2), which is between 1/2 and 0."""
+    return apply(normal_tail_ratio_op, x)
+
+
 def log_ndtr(x: Tensor) -> Tensor:
     """Return the logarithm of `ndtr`."""
     return apply(log_ndtr_op, x)
@@ -104,6 +110,11 @@ def _ndtr_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
     tail = 0.5 * _exp_of_square(size, -0.5) * _scaled(size * _SQRT_HALF)
     return (x > 0.0).choose(1.0 - tail, tail)
+
+
+def normal_tail_ratio_formula(x: FloatExpr) -> FloatExpr:
+    """Return `normal_tail_ratio` of an element."""
+    return 0.5 * _scaled(abs(x) * _SQRT_HALF)
 
 
 def _log_ndtr_formula(x: FloatExpr) -> FloatExpr:
@@ -175,6 +186,12 @@ def _ndtri_grad(node: Node, g: Tensor) -> Grads:
     return (multiply(g, multiply(_bell(node.output, 0.5), _SQRT_2_PI)),)
 
 
+def _normal_tail_ratio_grad(node: Node, g: Tensor) -> Grads:
+    (x,) = node.inputs
+    below = subtract(multiply(abs_(x), node.output), 1 / _SQRT_2_PI)
+    return (multiply(g, where(less(x, 0), negative(below), below)),)
+
+
 def _log_ndtr_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
     # The density over ndtr, which is sqrt(2/pi) / erfcx(-x / sqrt(2)): the exponentials cancel.
@@ -210,6 +227,10 @@ def _erfcx_reference(x: Array) -> Array:
     square = np.exp(coarse * coarse) * np.exp((nearby - coarse) * (nearby + coarse))
     near = square * _each(nearby, _MATH_ERFC)
     return np.where(x > 20, series / (x * _SQRT_PI), near)
+
+
+def _normal_tail_ratio_reference(x: Array) -> Array:
+    return np.asarray(0.5 * _erfcx_reference(np.abs(x.astype(np.float64)) * _SQRT_HALF))
 
 
 def _ndtr_reference(x: Array) -> Array:
@@ -256,6 +277,8 @@ def _erfinv_reference(x: Array) -> Array:
     return np.where(size <= 1, np.copysign(found, x), np.nan)
 
 
+normal_tail_ratio_meaning = rounded_once(_normal_tail_ratio_reference)
+
 # ---------------------------------------------------------------------------------------- records
 
 erfc_op = elementwise(
@@ -296,6 +319,14 @@ ndtri_op = elementwise(
     reference=rounded_once(_ndtri_reference),
     grad=_ndtri_grad,
     body=body_of_formula(_ndtri_formula),
+)
+
+normal_tail_ratio_op = elementwise(
+    "normal_tail_ratio",
+    infer=infer_same("normal_tail_ratio", is_float),
+    reference=normal_tail_ratio_meaning,
+    grad=_normal_tail_ratio_grad,
+    body=body_of_formula(normal_tail_ratio_formula),
 )
 
 log_ndtr_op = elementwise(

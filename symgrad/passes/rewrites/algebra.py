@@ -13,8 +13,10 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.activations import (
     composed_by_erf,
     composed_by_tanh,
+    composed_share,
     gelu_by_erf,
     gelu_by_tanh,
+    normal_share,
 )
 from symgrad.graph.ops.arithmetic import (
     abs,
@@ -142,6 +144,7 @@ CONSTANTS = (
 # What an activation shares with its slope is then one tensor.
 COMPOSED = (
     rule(lambda x: (gelu_by_erf(x), composed_by_erf(x)), BITWISE),
+    rule(lambda x: (normal_share(x), composed_share(x)), BITWISE),
     rule(lambda x: (gelu_by_tanh(x), composed_by_tanh(x)), BITWISE),
 )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.contract.lifted import can_lift, most_tile_elements
 from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.contract.split_planning import pairs_of
 from symgrad.codegen.target import target_named
@@ -224,3 +226,25 @@ def test_split_sums_have_the_same_bits_on_two_threads():
     a, b = (rng.standard_normal(shape, np.float32) for shape in ((3000, 100), (100, 24)))
     one, two = (sg.compile([x, y], x @ y, threads=threads)(a, b) for threads in (1, 2))
     np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
+
+
+@pytest.mark.parametrize("target_name", ["x86-64-v3", "x86-64-v4", "aarch64"])
+def test_sums_of_the_highest_tile_have_room_where_they_wait_for_an_epilogue(target_name):
+    target, highest = target_named(target_name), 0
+    for dtype, n, lhs in itertools.product(FLOATS, range(1, 50), ("rows", "columns")):
+        for m in range(1, 130, 3):
+            plan = Case(m, n, 16, dtype, lhs).plan(target_name)
+            if can_lift(plan):
+                assert plan.tile_elements <= most_tile_elements(plan, target)
+                highest = max(highest, plan.tile_rows if plan.method == "split" else 0)
+    assert highest > target.vector_registers or not target.has_fma
+
+
+def test_an_epilogue_of_high_tiles_of_pairs_of_rows_changes_no_memory_but_its_result():
+    half = half_of("native", dtypes.float64)
+    x, y = sg.placeholder((20, 14 * half), "float64"), sg.placeholder((20, half), "float64")
+    z = sg.placeholder((14 * half, half), "float64")
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.integers(-9, 9, t.shape).astype(float) for t in (x, y, z))
+    step = sg.compile([x, y, z], z - 0.5 * (x.mT @ y))
+    np.testing.assert_array_equal(step(a, b, c), c - 0.5 * (a.T @ b))

@@ -182,3 +182,19 @@ def test_what_is_assigned_is_rounded_once(dtype):
         # Beside a tie between 1 and the next number, by less than float32 can tell.
         w.value = np.array([1 + eps / 2 + above])
         assert float(w.value[0]) == (1 + eps if above > 0 else 1.0)
+
+
+def test_leaves_that_share_memory_are_refused_and_nothing_is_set():
+    array, w = np.zeros(4), sg.variable([1.0, 2.0])
+    with pytest.raises(sg.GraphError, match=r"increment: x\['a'\] and x\['b'\] share memory"):
+        sg.inplace_increment({"a": array, "b": array}, {"a": 1.0, "b": 2.0})
+    with pytest.raises(sg.GraphError, match=r"x\[0\] and x\[1\] share memory"):
+        sg.inplace_update([array[:3], array[1:]], 1.0)
+    with pytest.raises(sg.GraphError, match=r"x\[0\] and x\[2\] share memory"):
+        sg.inplace_decrement([w, array, w], 1.0)
+    with pytest.raises(sg.GraphError, match=r"x\[0\] and x\[1\] share memory"):
+        sg.gradient_descent_update([array, array], [np.ones(4)] * 2, 0.1, inplace=True)
+    assert not array.any()
+    np.testing.assert_array_equal(w.value, [1, 2])
+    sg.inplace_increment([array[::2], array[1::2], w], 1.0)
+    np.testing.assert_array_equal(array, 1)

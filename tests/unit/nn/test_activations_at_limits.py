@@ -83,3 +83,14 @@ def test_nan_stays_nan() -> None:
     more = {"prelu": (0.5,), "threshold": (0.5, 1.0)}
     ys = [getattr(sg.nn, name)(x, *more.get(name, ())) for name in names.split()]
     assert np.isnan(np.concatenate(sg.run(ys))).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_slope_of_mish_is_one_up_to_the_greatest_number(dtype) -> None:
+    greatest = np.finfo(dtype).max
+    x = sg.placeholder((4,), dtype)
+    (slope,) = sg.gradients(sg.nn.mish(x), x)
+    found = sg.compile([x], [slope, *sg.gradients(slope, x)])(
+        np.array([greatest, greatest / 2, -greatest, 800], dtype)
+    )
+    np.testing.assert_array_equal(found, [[1, 1, 0, 1], [0, 0, 0, 0]])
