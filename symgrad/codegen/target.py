@@ -205,6 +205,7 @@ class Target:
 
         One for functions that do `only_calls` selects instructions and registers quickly.
         """
+        _initialize(self.architecture)
         # Else never with 0: LLVM may make the load of one double part of a blend of two then, which
         # reads eight bytes behind the end of a buffer.
         return llvm.Target.from_triple(self.triple).create_target_machine(
@@ -246,7 +247,6 @@ def target_named(name: str) -> Target:
 
     Raises `CompileError` for any other name.
     """
-    _initialize()
     if name == "native":
         return _native()
     if name in _X86:
@@ -269,10 +269,18 @@ def llvm_version() -> str:
 
 
 @cache
-def _initialize() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    llvm.initialize_native_asmparser()
+def _initialize(architecture: str) -> None:
+    """Load LLVM's back end for an architecture: this machine's alone, unless another is meant.
+
+    All of them would take a first step a millisecond or two longer.
+    """
+    if llvm.get_default_triple().startswith(architecture):
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
 
 
 def _native() -> Target:

@@ -67,8 +67,9 @@ def sources_of_leaves() -> str:
 def _states(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the sources among entries of a folder, and in the folders among these."""
     for entry in entries:
-        if entry.is_dir():
-            with os.scandir(entry) as inside:
-                yield from _states(inside)
-        elif entry.name.endswith(".py"):
+        if entry.name.endswith(".py"):
             yield entry.path, entry.stat()
+        # What Python has compiled are as many files again, and no sources.
+        elif entry.name != "__pycache__" and entry.is_dir():
+            with os.scandir(entry.path) as inside:
+                yield from _states(inside)
