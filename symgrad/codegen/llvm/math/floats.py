@@ -89,6 +89,17 @@ class Floats:
             total = self.mul_add(total, x, coefficient)
         return total
 
+    def polynomial_by_pairs(self, x: Real, square: Real, coefficients: Sequence[float]) -> Real:
+        """Evaluate by Estrin's scheme of one level: Horner's rule in the `square` of x, of pairs.
+
+        As many operations as Horner's rule takes, of which about half wait for one another.
+        """
+        pairs = [coefficients[at : at + 2] for at in range(0, len(coefficients), 2)]
+        total = self.polynomial(x, pairs[-1])
+        for pair in reversed(pairs[:-1]):
+            total = self.mul_add(total, square, self.polynomial(x, pair))
+        return total
+
     def clamp(self, x: Real, low: float, high: float) -> Real:
         """Limit `x` to [low, high]; nan stays."""
         x = (x > high).choose(self.const(high), x)
