@@ -36,10 +36,7 @@ def _reduce(f: Floats, x: Real) -> tuple[Real, Word, Real]:
 
 
 def _beyond_one(f: Floats, r: Real) -> Real:
-    """Return e**r - 1 of a reduced `r`.
-
-    The chain of operations is what a core waits for that looks ahead of few vectors.
-    """
+    """Return e**r - 1 of a reduced `r`."""
     square = r * r
     return f.mul_add(square, f.polynomial_by_pairs(r, square, table.EXP[f.dtype.short]), r)
 
@@ -106,7 +103,7 @@ def emit_tanh(f: Floats, x: Real) -> Real:
     """Return tanh(x) within 1.5 ulp: odd, so computed for |x| and given the sign of x."""
     size = f.absolute(x)
     square = size * size
-    near = f.polynomial(square, table.TANH[f.dtype.short])
+    near = f.polynomial_by_pairs(square, square * square, table.TANH[f.dtype.short])
     near = f.mul_add(near * square, size, size)
     limited = f.clamp(size, 0.0, _TANH_ONE[f.dtype.short])
     far = 1.0 - 2.0 / (exp_of_pair(f, limited + limited, None, is_finite=True) + 1.0)
