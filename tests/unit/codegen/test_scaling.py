@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,17 @@ def test_a_vector_of_two_registers_is_scaled_by_an_instruction_each_where_there_
     module, target = ir.Module("scaling"), target_named(name)
     emit_array_kernel(module, target, op_kernel("exp", float32, 32), inline_math=True)
     assert str(optimize(str(module), target, 3)).count("call <16 x float> @llvm.x86") == count
+
+
+@pytest.mark.parametrize(("dtype", "sums", "longest"), [(float32, 8, 7), (float64, 13, 9)])
+def test_half_of_the_polynomial_of_an_exponential_waits_for_the_other_half(dtype, sums, longest):
+    module, target = ir.Module("chain"), target_named("x86-64-v4")
+    width = target.lanes(dtype.itemsize)
+    emit_array_kernel(module, target, op_kernel("exp", dtype, width), inline_math=True)
+    depths: dict[str, int] = {}
+    for line in str(optimize(str(module), target, 3)).splitlines():
+        name, _, value = line.strip().partition(" = ")
+        before = max((depths.get(n, 0) for n in re.findall(r"%[\w.]+", value)), default=0)
+        depths[name] = before + ("@llvm.fma" in value)
+        sums -= "@llvm.fma" in value
+    assert (sums, max(depths.values())) == (0, longest)

@@ -23,9 +23,12 @@ def emit_erf(f: Floats, x: Real) -> Real:
     """Return erf(x) within 1.5 ulp (1.75 in float32)."""
     short = f.dtype.short
     size = f.absolute(x)
-    near = f.mul_add(size, f.polynomial(size * size, table.ERF[short]), size)
+    square = size * size
+    near = f.polynomial_by_pairs(square, square * square, table.ERF[short])
+    near = f.mul_add(size, near, size)
     limited = f.clamp(size, 0.0, _ONE[short])
-    exponent = f.polynomial(limited - 1.0, table.ERFC[short])
+    past = limited - 1.0
+    exponent = f.polynomial_by_pairs(past, past * past, table.ERFC[short])
     far = 1.0 - emit_exp(f, -exponent)
     return f.copy_sign((size < 1.0).choose(near, far), x)
 

@@ -35,6 +35,12 @@ def _reduce(f: Floats, x: Real) -> tuple[Real, Word, Real]:
     return n, n_word, f.mul_add(n, -low, r)
 
 
+def _beyond_one(f: Floats, r: Real) -> Real:
+    """Return e**r - 1 of a reduced `r`."""
+    square = r * r
+    return f.mul_add(square, f.polynomial_by_pairs(r, square, table.EXP[f.dtype.short]), r)
+
+
 def emit_exp(f: Floats, x: Real) -> Real:
     """Return e**x within 1.25 ulp."""
     return exp_of_pair(f, x, None)
@@ -52,10 +58,9 @@ def exp_of_pair(
     n, n_word, r = _reduce(f, x)
     if low is not None:
         r = r + low
-    q = f.polynomial(r, table.EXP[f.dtype.short])
     if halvings:
         n, n_word = n - halvings, n_word - halvings
-    return scale_or_zero(f, f.mul_add(r * r, q, r) + 1.0, (n, n_word), vanishes)
+    return scale_or_zero(f, _beyond_one(f, r) + 1.0, (n, n_word), vanishes)
 
 
 def _above_zero(f: Floats, x: Real, lowest: float, highest: float) -> tuple[LaneMask, Real]:
@@ -80,16 +85,14 @@ def emit_exp2(f: Floats, x: Real) -> Real:
     rest = x - n
     high, low = table.LN2_PAIR[short]
     r = f.mul_add(rest, high, rest * low)
-    q = f.polynomial(r, table.EXP[short])
-    return scale_or_zero(f, f.mul_add(r * r, q, r) + 1.0, (n, n_word), vanishes)
+    return scale_or_zero(f, _beyond_one(f, r) + 1.0, (n, n_word), vanishes)
 
 
 def emit_expm1(f: Floats, x: Real) -> Real:
     """Return e**x - 1 within 2.5 ulp (2 in float32), as 2**n * ((e**r - 1) + (1 - 2**-n))."""
     limited = f.clamp(x, *_EXPM1_RANGE[f.dtype.short])
     _, n, r = _reduce(f, limited)
-    q = f.polynomial(r, table.EXP[f.dtype.short])
-    p = f.mul_add(r * r, q, r)
+    p = _beyond_one(f, r)
     # 1 - 2**-n is 1 from n = 64 on, while 2**-n soon is no normal number.
     small_n = n.less(64).choose(n, f.word(64))
     gap = 1.0 - f.power_of_two(f.word(0) - small_n)
@@ -100,7 +103,7 @@ def emit_tanh(f: Floats, x: Real) -> Real:
     """Return tanh(x) within 1.5 ulp: odd, so computed for |x| and given the sign of x."""
     size = f.absolute(x)
     square = size * size
-    near = f.polynomial(square, table.TANH[f.dtype.short])
+    near = f.polynomial_by_pairs(square, square * square, table.TANH[f.dtype.short])
     near = f.mul_add(near * square, size, size)
     limited = f.clamp(size, 0.0, _TANH_ONE[f.dtype.short])
     far = 1.0 - 2.0 / (exp_of_pair(f, limited + limited, None, is_finite=True) + 1.0)

@@ -21,7 +21,7 @@ def _asin_series(f: Floats, size: Real) -> tuple[LaneMask, Real, Real]:
     is_far = size > 0.5
     z = is_far.choose((1.0 - size) * 0.5, size * size)
     s = is_far.choose(f.sqrt(z), size)
-    return is_far, s, s * (z * f.polynomial(z, table.ASIN[f.dtype.short]))
+    return is_far, s, s * (z * f.polynomial_by_pairs(z, z * z, table.ASIN[f.dtype.short]))
 
 
 def emit_asin(f: Floats, x: Real) -> Real:
@@ -57,7 +57,7 @@ def _octant(f: Floats, y: Real, x: Real) -> tuple[Real, Real]:
     is_upper = y > x * 0.5
     t = is_upper.choose(y - x, y) / is_upper.choose(y + x, x)
     z = t * t
-    tail = t * (z * f.polynomial(z, table.ATAN[short]))
+    tail = t * (z * f.polynomial_by_pairs(z, z * z, table.ATAN[short]))
     high, low = (is_upper.choose(f.const(part), zero) for part in table.PIO4_PAIR[short])
     total, lost = f.fast_two_sum(high, t)
     return total, (lost + low) + tail

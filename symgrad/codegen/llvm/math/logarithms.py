@@ -40,7 +40,8 @@ def _series(f: Floats, d: Real) -> tuple[Real, Real]:
         return half_square, f.polynomial(d, table.LOG["f32"]) * d * (d * d)
     s = d / (d + 2.0)
     z = s * s
-    return half_square, s * f.mul_add(z, f.polynomial(z, table.LOG_QUOTIENT["f64"]), half_square)
+    q = f.polynomial_by_pairs(z, z * z, table.LOG_QUOTIENT["f64"])
+    return half_square, s * f.mul_add(z, q, half_square)
 
 
 def _log_of_parts(f: Floats, k: Word, m: Real, low: Real | None) -> Real:

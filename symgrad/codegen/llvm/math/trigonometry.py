@@ -27,12 +27,14 @@ def _sine_and_cosine(f: Floats, angle: Angle) -> tuple[Real, Real]:
     """Return the sine and the cosine of the rest of `angle`."""
     r, short = angle.rest, f.dtype.short
     z = r * r
-    sine = f.mul_add(r * z, f.polynomial(z, table.SIN[short]), angle.low) + r
+    square = z * z
+    sine = f.mul_add(r * z, f.polynomial_by_pairs(z, square, table.SIN[short]), angle.low) + r
     # 1 - z/2 rounds; what it loses is added back (FreeBSD's msun, k_cos.c).
     half = z * 0.5
     near_one = 1.0 - half
     lost = (1.0 - near_one) - half
-    tail = f.mul_add(z * z, f.polynomial(z, table.COS[short]), lost - r * angle.low)
+    rest = f.polynomial_by_pairs(z, square, table.COS[short])
+    tail = f.mul_add(square, rest, lost - r * angle.low)
     return sine, near_one + tail
 
 
