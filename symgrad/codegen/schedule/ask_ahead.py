@@ -47,10 +47,10 @@ from symgrad.codegen.loops.language import (
     Let,
     Load,
     Loop,
+    Plain,
     Ref,
     Select,
     Stmt,
-    Store,
 )
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.schedule.interleave import body_flops
@@ -95,7 +95,7 @@ def _computes_before_it_writes(loop: For, sizes: dict[str, int], target: Target)
 
 def _selects_loads(loop: For) -> bool:
     """Return whether a value is selected that is loaded for that alone."""
-    plain = [s for s in loop.body if isinstance(s, Let | Store)]
+    plain = [s for s in loop.body if isinstance(s, Plain)]
     loaded = {s.name for s in plain if isinstance(s, Let) and isinstance(s.value, Load)}
     uses = Counter(name for s in plain for name in names_used(s.value))
     selects = (s.value for s in plain if isinstance(s.value, Select))
