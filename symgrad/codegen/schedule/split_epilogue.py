@@ -45,9 +45,11 @@ def split_epilogue(kernel: Kernel) -> tuple[Kernel, Kernel] | None:
 
     None where a kernel is no product alone, or one that only writes its sums.
     """
+    if len(kernel.body) != 1:  # one of no elements has no statement
+        return None
     loops, body = perfect_nest(kernel.body[0]) if isinstance(kernel.body[0], For) else ([], ())
     product = body[0] if loops and len(body) == 1 else kernel.body[0]
-    if len(kernel.body) > 1 or not isinstance(product, Product) or len(product.body) == 1:
+    if not isinstance(product, Product) or len(product.body) == 1:
         return None
     axes = [(loop.var, loop.extent) for loop in loops] + result_axes(product)
     place = row_major(axes)

@@ -86,7 +86,7 @@ def test_nan_stays_nan() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_slope_of_mish_is_one_up_to_the_greatest_number(dtype) -> None:
+def test_the_slope_of_mish_is_one_up_to_the_greatest_number(dtype: str) -> None:
     greatest = np.finfo(dtype).max
     x = sg.placeholder((4,), dtype)
     (slope,) = sg.gradients(sg.nn.mish(x), x)
