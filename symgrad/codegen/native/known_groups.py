@@ -60,7 +60,7 @@ class _Kind:
             self._new += 1
 
     def write(self) -> None:
-        """Write the entry, if there are as many groups that it lacks as this process has written."""
+        """Write the entry, if it lacks as many groups as this process has written."""
         with _lock:
             if self._new and self._new >= self._written:
                 self._written += self._new
