@@ -67,6 +67,8 @@ def sources_of_leaves() -> str:
 def _states(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the sources among entries of a folder, and in the folders among these."""
     for entry in entries:
+        if entry.name == "__pycache__":
+            continue  # as many files again, and none of them a source
         if entry.is_dir():
             with os.scandir(entry) as inside:
                 yield from _states(inside)

@@ -22,7 +22,7 @@ from symgrad.codegen.program.kept_groups import KeptGroup
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import Target
 
-_MAX_GROUPS = 128  # of a key in an entry; one that would have more is begun anew
+_MAX_KEPT = 128  # of a key in an entry; one that would have more is begun anew
 _MAX_KINDS = 256  # that a process keeps in memory
 
 _lock = Lock()
@@ -51,7 +51,7 @@ class _Kind:
 
     def keep(self, sizes: tuple[int, ...], group: KeptGroup) -> None:
         with _lock:
-            if len(self._groups) >= _MAX_GROUPS:
+            if len(self._groups) >= _MAX_KEPT:
                 self._groups, self._rows, self._places, self._encoder = {}, [], [], None
             self._encoder = self._encoder or Encoder(self._rows)
             parts = group.text, group.kernel, group.alone, group.starts, group.order

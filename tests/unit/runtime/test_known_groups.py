@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ X = np.linspace(0.1, 1, 3 * WIDTHS[0], dtype=np.float32).reshape(3, -1)
 
 
 @pytest.fixture
-def store(tmp_path, monkeypatch) -> Iterator[ObjectStore]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Make a cache of this test alone, in which no program is found as a whole."""
     monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
     for module in (known_kernels, known_groups):
@@ -45,7 +46,7 @@ def store(tmp_path, monkeypatch) -> Iterator[ObjectStore]:
 
 
 @pytest.fixture
-def lowered(monkeypatch) -> list[Any]:
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Note the groups that are lowered, but with symbolic sizes."""
     groups: list[Any] = []
 
@@ -176,7 +177,7 @@ def test_damaged_entries_are_made_anew(store, lowered):
 
 
 def test_an_entry_that_has_got_long_is_begun_anew(store, lowered, monkeypatch):
-    monkeypatch.setattr(known_groups, "_MAX_GROUPS", 4)
+    monkeypatch.setattr(known_groups, "_MAX_KEPT", 4)
 
     def build(n: int) -> Step:
         x = sg.placeholder((3, n))
@@ -198,7 +199,8 @@ def test_entries_of_a_process_are_written_when_they_have_doubled(store, monkeypa
 
     def note(key: Any, payload: bytes) -> bool:
         written.extend([key.kind] if key.kind == "groups" else [])
-        return write(key, payload)
+        is_kept: bool = write(key, payload)
+        return is_kept
 
     monkeypatch.setattr(ObjectStore, "write", lambda _, key, payload: note(key, payload))
     for n in range(20, 36):
