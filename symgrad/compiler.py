@@ -19,6 +19,7 @@ from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, FindLeaf, KnownKernel,
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import LoadedCode
+from symgrad.codegen.native.known_groups import KnownGroups, known_groups
 from symgrad.codegen.native.known_kernels import KnownKernels
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.machine_code import CodeName, code_name, machine_code
@@ -121,20 +122,23 @@ def lower_graph(
     told = replace(passes, fast_math=options.fast_math, checks_numerics=options.checks_numerics)
     runner = PassRunner(told, PASSES)
     machine = Machine(options.target, options.threads)
+    kept = None
+    if options.cache and runner.is_usual:
+        kept = known_groups(options.target, options.opt_level, options.threads)
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)
     sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))
     optimized = run_graph_passes(sized, runner)
     partition = runner.apply(FUSE, optimized, Nesting())
-    found = _kernels(partition, machine, runner)
+    found = _kernels(partition, machine, runner, kept)
     limit = options.memory_limit
     if limit is None or found.program.arena_bytes <= limit:
         return Lowered(sized, optimized, found.program, found.sources)
     arena, silent = found.program.arena_bytes, runner.silent()
     freeing = silent.apply(FUSE, optimized, Nesting(frees_early=True))
-    limited = limit_memory(arena, freeing, limit, lambda p: _kernels(p, machine, silent))
+    limited = limit_memory(arena, freeing, limit, lambda p: _kernels(p, machine, silent, kept))
     runner.tell(limited.decisions)
     partition = runner.apply(LIMITED, limited.partition, None)
-    found = _kernels(partition, machine, runner)
+    found = _kernels(partition, machine, runner, kept)
     return Lowered(sized, partition.graph, found.program, found.sources)
 
 
@@ -144,9 +148,13 @@ LIMITED: Pass[Partition, None, Partition] = Pass(
 )
 
 
-def _kernels(partition: Partition, machine: Machine, runner: PassRunner) -> BuiltProgram:
+def _kernels(
+    partition: Partition, machine: Machine, runner: PassRunner, kept: KnownGroups | None
+) -> BuiltProgram:
     """Take a partition to a program of scheduled kernels with a plan of memory."""
-    built = build_program(partition, machine, runner)
+    built = build_program(partition, machine, runner, kept)
+    if kept is not None:
+        kept.write()
     program = run_program_passes(built.program, Scheduled(machine, built.alone), runner)
     return replace(built, program=program)
 

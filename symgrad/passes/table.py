@@ -112,6 +112,13 @@ class PassRunner:
         return self._is_watched or self._options.print_after is not None
 
     @property
+    def is_usual(self) -> bool:
+        """Whether all passes are run, unseen and unverified: their results may be kept."""
+        own = self._options
+        leaves_out = bool(own.skip) or own.stop_after is not None
+        return not (leaves_out or self.sees_each or self._verifies)
+
+    @property
     def verifies(self) -> bool:
         """Whether what passes make is verified."""
         return self._verifies

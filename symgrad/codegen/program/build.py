@@ -13,6 +13,7 @@ from typing import assert_never
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.lower.groups import lower_copy, lower_zeros
+from symgrad.codegen.program.kept_groups import KeptGroups
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
@@ -47,12 +48,15 @@ from symgrad.passes.table import PassRunner
 from symgrad.records import dataclass
 
 
-def build_program(partition: Partition, machine: Machine, runner: PassRunner) -> BuiltProgram:
+def build_program(
+    partition: Partition, machine: Machine, runner: PassRunner, kept: KeptGroups | None = None
+) -> BuiltProgram:
     """Lower and schedule every group, share equal kernels, and put instructions in order.
 
     Nested graphs, which the passes have seen too, become groups here. Temporaries lie nowhere yet.
+    Groups that are `kept` of other programs are not lowered again.
     """
-    builder = _Builder(machine, runner)
+    builder = _Builder(machine, runner, kept)
     buffers = assign_buffers(partition)
     outermost = builder.of_graph(partition, _Surroundings((), ()), buffers)
     instrs = outermost.build()
@@ -88,9 +92,9 @@ class _Surroundings:
 class _Builder:
     """Builds the instructions of a program; numbers what is global to it."""
 
-    def __init__(self, machine: Machine, runner: PassRunner) -> None:
+    def __init__(self, machine: Machine, runner: PassRunner, kept: KeptGroups | None) -> None:
         self.pool = KernelPool(machine, runner)
-        self.groups_lowered = LoweredGroups(self.pool, runner)
+        self.groups_lowered = LoweredGroups(self.pool, runner, kept)
         self.constants: dict[ArrayLiteral, Buffer] = {}
         self.failures: dict[int, tuple[Node, KernelSpec | None]] = {}
         self.partitions: list[Partition] = []  # those of nested graphs

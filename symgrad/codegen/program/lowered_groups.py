@@ -23,8 +23,16 @@ from symgrad.codegen.concolic import (
 from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
-from symgrad.codegen.lower.groups import lower_group
+from symgrad.codegen.lower.groups import LoweredKernel, lower_group
 from symgrad.codegen.program.group_key import GroupKey, group_key
+from symgrad.codegen.program.kept_groups import (
+    KeptGroup,
+    KeptGroups,
+    KeptKind,
+    NoTextError,
+    has_own_ops,
+    stated_key,
+)
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.relocate import Relocated
 from symgrad.graph.node import Node, Tensor, make_node
@@ -59,10 +67,14 @@ class _SizedKernel:
 class LoweredGroups:
     """The kernels of groups of one program, in a pool."""
 
-    def __init__(self, pool: KernelPool, runner: PassRunner) -> None:
+    def __init__(
+        self, pool: KernelPool, runner: PassRunner, kept: KeptGroups | None = None
+    ) -> None:
         self._pool = pool
         self._beside, self._silent = pool.empty(), pool.silent()
         self._runner = runner
+        self._kept = kept if runner.is_usual else None
+        self._kinds: dict[Hashable, KeptKind | None] = {}
         # By the key and the sizes of a group, its kernel and which of its buffers are arguments.
         self._known: dict[Hashable, tuple[Relocated, list[int]]] = {}
         self._counts: Counter[Hashable] = Counter()
@@ -94,9 +106,37 @@ class LoweredGroups:
             if self._runner.verifies:
                 self._verify(made, lower_group(partition, buffers, group, "kernel").kernel)
             return made, template.order
-        lowered = lower_group(partition, buffers, group, "kernel")
-        order = [key.buffers.index(b) for b in lowered.arguments]
-        return self._pool.add(lowered.kernel), order
+        kind = None if is_alone else self._kind(group, key)
+        if kind is None:
+            lowered = lower_group(partition, buffers, group, "kernel")
+            order = [key.buffers.index(b) for b in lowered.arguments]
+            return self._pool.add(lowered.kernel), order
+        kept = kind.found(key.sizes)
+        if kept is None:
+            kept = self._scheduled(lower_group(partition, buffers, group, "kernel"), key)
+            kind.keep(key.sizes, kept)
+        kernel = self._pool.add_scheduled(kept.text, lambda: (kept.kernel, kept.alone))
+        return Relocated(kernel, kept.starts, ()), [*kept.order]
+
+    def _kind(self, group: FusionGroup, key: GroupKey) -> KeptKind | None:
+        """Return what programs before have kept of groups with this key, None without."""
+        if self._kept is None or not has_own_ops(group):
+            return None
+        if key.key not in self._kinds:
+            try:
+                self._kinds[key.key] = self._kept.of_kind(stated_key(key.key))
+            except NoTextError:
+                self._kinds[key.key] = None
+        return self._kinds[key.key]
+
+    def _scheduled(self, lowered: LoweredKernel, key: GroupKey) -> KeptGroup:
+        """Schedule the kernel of a group as the pool does."""
+        moved = self._silent.relocated(lowered.kernel)
+        assert not moved.statuses, "what is checked has no key"
+        text = print_kernel(canonical(moved.kernel))
+        kernel, alone = self._silent.scheduled(moved)
+        order = tuple(key.buffers.index(b) for b in lowered.arguments)
+        return KeptGroup(text, kernel, alone, moved.starts, order)
 
     def _verify(self, made: Relocated, plain: Kernel) -> None:
         """Raise AssertionError unless `made` is what lowering has given, when it is scheduled."""

@@ -1,0 +1,79 @@
+"""Persistent memoisation of lowering: what is kept of a group, and by which text it is found.
+
+    the key of a group (`group_key.py`) as text, its sizes  ->  its kernel, scheduled
+
+Where a program that was compiled before had an equal group, neither lowering nor a schedule is run.
+What keeps groups is handed down by who knows where (`native/known_groups.py`); here it is said
+what of a group's key has a text that says all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from symgrad.codegen.loops.language import Kernel
+from symgrad.graph.dtypes import DType
+from symgrad.graph.node import OpDef
+from symgrad.passes.fusion.partition import FusionGroup
+from symgrad.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGroup:
+    """What lowering and scheduling have made of a group.
+
+    `text` is the canonical one before scheduling, by which a pool knows kernels; `alone` the kernel
+    for one thread where threads share it. `starts` are where in its buffers a call begins, and
+    `order` says which of the group's buffers the arguments are.
+    """
+
+    text: str
+    kernel: Kernel
+    alone: Kernel | None
+    starts: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+class KeptKind(Protocol):
+    """Groups whose keys are equal, by their sizes."""
+
+    def found(self, sizes: tuple[int, ...]) -> KeptGroup | None:
+        """Return what was kept of the group of some sizes."""
+
+    def keep(self, sizes: tuple[int, ...], group: KeptGroup) -> None:
+        """Keep what was made of the group of some sizes."""
+
+
+class KeptGroups(Protocol):
+    """Groups of programs that were compiled before."""
+
+    def of_kind(self, stated: str) -> KeptKind:
+        """Return those whose key has a certain text."""
+
+
+class NoTextError(Exception):
+    """Something in a key has no text that says all of it."""
+
+
+def stated_key(key: Hashable) -> str:
+    """Return a text that no other key of groups has; raises `NoTextError` where there is none."""
+    if type(key) is tuple:
+        return f"({','.join(map(stated_key, key))},)"
+    if key is None or type(key) in (str, int, bool, bytes):
+        return repr(key)
+    if type(key) is DType:
+        return f"dtype {key.short}"
+    if isinstance(key, type):
+        return f"type {key.__qualname__}"
+    raise NoTextError
+
+
+def has_own_ops(group: FusionGroup) -> bool:
+    """Return whether the ops of a group are symgrad's own: what others are, names do not say."""
+    return all(_is_own(node.definition) for node in group.nodes)
+
+
+def _is_own(definition: OpDef) -> bool:
+    rules = (rule for rule in (definition.kernel, definition.infer) if rule is not None)
+    return all(str(rule.__module__).startswith("symgrad.") for rule in rules)
