@@ -15,7 +15,8 @@ seeds, so what no seed reaches is zero, also where it is multiplied by what is n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from symgrad.frontend.matrices import eye
 from symgrad.graph.batch_rules import Entry, Operands, rule_of
@@ -33,7 +34,7 @@ from symgrad.records import dataclass
 
 _MOST_SLICES = 256  # of x: a graph has a node for each anyway, but each may be a block of its own
 _MOST_BLOCKS = 16  # of a tensor: each is a kernel of its own
-_LARGE = 1 << 12  # elements of a tangent that are worth a kernel for each block
+_LARGE = 1 << 12  # elements of a tangent by one seed that are worth a kernel for each block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,17 +92,29 @@ def _dependent(y: Tensor, tangent: Tensor) -> list[Node] | None:
         if len(node.outputs) != 1 or rule_of(node) is None or not node.output.type.is_static:
             return None
         if any(t is tangent for t in node.inputs):
-            if node.definition is not slice_op or node.attrs["step"] != (1,):
+            if not _is_range(node):
                 return None
             slices.add(_range_of(node))
         reached.add(node.output)
         order.append(node)
-    return order if y in reached and 1 < len(slices) <= _MOST_SLICES else None
+    return order if y in reached and len(slices) <= _MOST_SLICES else None
 
 
-def _range_of(node: Node) -> tuple[int, int]:
-    (start,), (size,) = node.attrs["start"], node.attrs["size"]
+def _is_range(node: Node) -> bool:
+    """Return whether a node takes elements of a vector that are side by side, and known."""
+    if node.definition is not slice_op or _attrs(node)["step"] != (1,):
+        return False
+    start, size = _range_of(node)
+    return isinstance(start, int) and isinstance(size, int) and size > 0
+
+
+def _range_of(node: Node) -> tuple[Any, Any]:
+    (start,), (size,) = _attrs(node)["start"], _attrs(node)["size"]
     return start, size
+
+
+def _attrs(node: Node) -> Mapping[str, Any]:
+    return node.attrs
 
 
 def _push(node: Node, tangent: Tensor, given: Sequence[Blocks]) -> Blocks:
@@ -126,7 +139,7 @@ def _goes_by_blocks(node: Node, place_of: int, blocks: Blocks) -> bool:
     has_places = all(block.axis is not None for block in blocks)
     if node.definition is einsum_op:
         given, made = node.inputs[place_of].type.count, node.output.type.count
-        return has_places or made < given >= _LARGE
+        return has_places or given >= max(made, _LARGE)
     if not has_places:
         return False
     if node.definition is slice_op:
@@ -136,39 +149,46 @@ def _goes_by_blocks(node: Node, place_of: int, blocks: Blocks) -> bool:
 
 def _is_whole_along(node: Node, axis: int | None) -> bool:
     assert axis is not None, "a block of places has an axis"
-    size, step = node.attrs["size"], node.attrs["step"]
-    return step[axis] == 1 and size[axis] == node.inputs[0].shape[axis]
+    size, step = _attrs(node)["size"], _attrs(node)["step"]
+    return bool(step[axis] == 1 and size[axis] == node.inputs[0].shape[axis])
 
 
 def _through(node: Node, place_of: int, block: _Block) -> _Block:
     """Return the tangent of a node for one block of an operand's."""
-    axis, size = block.axis, None if block.axis is None else block.tensor.shape[block.axis + 1]
+    if block.axis is None:
+        return _Block(block.first, _rebuilt(node, place_of, block, {}))
+    size = block.tensor.type.static_shape[block.axis + 1]
     if node.definition is slice_op:
-        assert axis is not None and size is not None, "other slices are made of wholes"
-        sizes = [*node.attrs["size"]]
-        sizes[axis] = size
-        start, step = (0, *node.attrs["start"]), (1, *node.attrs["step"])
-        found = slice_axes(block.tensor, start, (block.count, *sizes), step)
-        return _Block(block.first, found, axis, block.start)
-    entries = [Entry(t, False) for t in node.inputs]
-    to = axis
-    if axis is not None and size is not None:
-        to, others = _axes_along(node, place_of, axis)
-        for i, own in others.items():
-            entries[i] = Entry(narrow(node.inputs[i], own, block.start, size), False)
+        return _Block(block.first, _sliced(node, block, size), block.axis, block.start)
+    axis, others = _axes_along(node, place_of, block.axis)
+    narrowed = {i: narrow(node.inputs[i], own, block.start, size) for i, own in others.items()}
+    found = _rebuilt(node, place_of, block, narrowed)
+    return _Block(block.first, found, axis, 0 if axis is None else block.start)
+
+
+def _sliced(node: Node, block: _Block, size: int) -> Tensor:
+    """Return what a slice, of all places along the axis of a block, takes of the block."""
+    assert block.axis is not None, "other slices are made of wholes"
+    sizes = [block.count, *_attrs(node)["size"]]
+    sizes[block.axis + 1] = size
+    start, step = (0, *_attrs(node)["start"]), (1, *_attrs(node)["step"])
+    return slice_axes(block.tensor, start, sizes, step)
+
+
+def _rebuilt(node: Node, place_of: int, block: _Block, others: Mapping[int, Tensor]) -> Tensor:
+    entries = [Entry(others.get(i, t), False) for i, t in enumerate(node.inputs)]
     entries[place_of] = Entry(block.tensor, True)
-    found = _again(node, entries, block.count)
-    return _Block(block.first, found, to, block.start if to is not None else 0)
+    return _again(node, entries, block.count)
 
 
 def _axes_along(node: Node, place_of: int, axis: int) -> tuple[int | None, dict[int, int]]:
-    """Return which axis of the result an operand's is, None if none, and which of others it meets."""
+    """Return which axis of the result, None if none, and of other operands an operand's axis is."""
     others = [i for i in range(len(node.inputs)) if i != place_of]
     if node.definition is permute_dims_op:
-        return node.attrs["axes"].index(axis), {}
+        return _attrs(node)["axes"].index(axis), {}
     if node.definition is not einsum_op:
         return axis, dict.fromkeys(others, axis)
-    operands, _, out = node.attrs["spec"].partition("->")
+    operands, _, out = _attrs(node)["spec"].partition("->")
     labels = operands.split(",")
     label = labels[place_of][axis]
     met = {i: labels[i].index(label) for i in others if label in labels[i]}
@@ -211,8 +231,10 @@ def _sum(node: Node, lhs: Blocks, rhs: Blocks) -> Blocks:
 
 def _joined(node: Node, given: Sequence[Blocks]) -> Blocks:
     """Return the tangent of a concat: a block for operands whose seeds meet, at their places."""
-    axis = node.attrs["axis"]
-    ones = [_one(blocks, t) if blocks else None for t, blocks in zip(node.inputs, given, strict=True)]
+    axis = _attrs(node)["axis"]
+    ones = [
+        _one(blocks, t) if blocks else None for t, blocks in zip(node.inputs, given, strict=True)
+    ]
     groups = _components([block for block in ones if block is not None])
     if len(groups) > _MOST_BLOCKS:
         groups = [[block for group in groups for block in group]]
@@ -222,7 +244,7 @@ def _joined(node: Node, given: Sequence[Blocks]) -> Blocks:
 def _placed(
     node: Node, axis: int, ones: Sequence[_Block | None], group: Blocks, is_apart: bool
 ) -> _Block:
-    """Return a block of a concat, of some operands' and of zeros between, or at all other places."""
+    """Return a block of a concat: of some operands, and of zeros between or at all other places."""
     first, last = min(b.first for b in group), max(b.last for b in group)
     places = [i for i, block in enumerate(ones) if block in group]
     low, high = (places[0], places[-1] + 1) if is_apart else (0, len(ones))
