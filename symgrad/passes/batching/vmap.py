@@ -45,13 +45,13 @@ def batch(outputs: Sequence[Tensor], values: Mapping[Tensor, Tensor], size: Dim)
         # What has no axis is built again too where an operand was, so that no key is left over.
         if any(t in found for t in node.inputs):
             entries = tuple(found.get(t, Entry(t, False)) for t in node.inputs)
-            found.update(zip(node.outputs, _again(Operands(node, entries, size)), strict=True))
+            found.update(zip(node.outputs, build_again(Operands(node, entries, size)), strict=True))
     ends = Operands(outputs[0].node, tuple(found.get(t, Entry(t, False)) for t in outputs), size)
     return ends.lifted()
 
 
-def _again(operands: Operands) -> Sequence[Entry]:
-    """Build a node again, on operands of which some have the axis, or none."""
+def build_again(operands: Operands) -> Sequence[Entry]:
+    """Build a node again, on operands of which some have the axis, or none; return its outputs."""
     node = operands.node
     if not any(entry.is_batched for entry in operands.entries):
         return [Entry(t, False) for t in rebuild_here(node, tuple(operands.tensors)).outputs]
@@ -78,7 +78,7 @@ def build_batched(graph: Graph, arguments: Sequence[Entry], size: Dim) -> list[E
         if node.definition is placeholder_op:
             continue
         operands = Operands(node, tuple(found[t] for t in node.inputs), size)
-        found.update(zip(node.outputs, _again(operands), strict=True))
+        found.update(zip(node.outputs, build_again(operands), strict=True))
     return [found[t] for t in graph.outputs]
 
 

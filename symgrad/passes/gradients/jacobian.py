@@ -25,6 +25,7 @@ from symgrad.passes.batching.vmap import batch
 from symgrad.passes.gradients.arguments import read_xs
 from symgrad.passes.gradients.forward_mode import jvp
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.gradients.sparse_columns import sparse_columns
 from symgrad.passes.gradients.sparse_jacobian import sparse_hessian, sparse_jacobian
 
 Sparsity = Literal["auto"]
@@ -172,7 +173,9 @@ def _by_columns(y: Tensor, x: Tensor) -> Tensor:
     """Push unit tangents of x forward; the columns then come first."""
     tangent = identity(filled_like(x, 0))
     (pushed,) = jvp(y, x, tangent)
-    (columns,) = batch([pushed], {tangent: _units(x)}, x.type.size)
+    columns = sparse_columns(pushed, tangent)
+    if columns is None:
+        (columns,) = batch([pushed], {tangent: _units(x)}, x.type.size)
     spread = reshape(columns, (*x.shape, *y.shape))
     return permute_dims(spread, [*range(x.ndim, spread.ndim), *range(x.ndim)])
 

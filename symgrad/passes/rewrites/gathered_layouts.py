@@ -13,10 +13,10 @@ After, where each index stands for a run of 78 elements and not for 26 of 3:
     %2 = gather %1, %i {axis = 0} : f64[10000, 3, 26]
     %3 = multiply %2, %b : f64[10000, 3, 26]
 
-A permutation rises through what is elementwise, broadcasts, reshapes that join axes, and gathers,
-as far as nothing else reads these, if it meets a gather of longer rows and what it has to permute
-in the end has no more elements than what it permuted before. The results of products count as none:
-those are written in any order.
+A permutation rises through what is elementwise, concats, broadcasts, reshapes that join axes, and
+gathers, as far as nothing else reads these, if it meets a gather of longer rows and what it has to
+permute in the end has no more elements than what it permuted before. The results of products count
+as none: those are written in any order.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.contraction import einsum_op
 from symgrad.graph.ops.gathering import gather, gather_op
+from symgrad.graph.ops.slicing import concat, concat_op
 from symgrad.graph.ops.structure import (
     broadcast_to,
     broadcast_to_op,
@@ -155,7 +156,7 @@ class _Rising:
 def _operand_axes(tensor: Tensor, axes: _Permutation) -> list[tuple[Tensor, _Permutation]] | None:
     """Return which permutations of its operands `tensor` permuted is made of, None if of none."""
     node = tensor.node
-    if node.definition.is_elementwise and node.inputs:
+    if (node.definition.is_elementwise or node.definition is concat_op) and node.inputs:
         return [(t, axes) for t in dict.fromkeys(node.inputs)]
     x = node.inputs[0] if node.inputs else None
     if x is None:
@@ -187,7 +188,7 @@ def _joined_axes(sizes: Sequence[int], joined: Sequence[int]) -> list[list[int]]
 def _table_axes(node: Node, axes: _Permutation) -> list[tuple[Tensor, _Permutation]] | None:
     """Return the permutation of what `node` gathers from, None where its indices would change."""
     x, index = node.inputs[0], node.inputs[1]
-    first, count = _first_axis(node), len(node.inputs) - 1
+    first, count = _axis_of(node), len(node.inputs) - 1
     places = range(first, first + index.ndim)
     if not index.ndim or [a for a in axes if a in places] != [*places]:
         return None
@@ -199,7 +200,7 @@ def _table_axes(node: Node, axes: _Permutation) -> list[tuple[Tensor, _Permutati
     return [(x, (*outer[:at], *range(first, first + count), *outer[at:]))]
 
 
-def _first_axis(node: Node) -> int:
+def _axis_of(node: Node) -> int:
     axis = node.attrs["axis"]
     assert isinstance(axis, int), f"the axis of {node!r} is a number"
     return axis
@@ -210,7 +211,7 @@ def _lengths_of_rows(
 ) -> tuple[int, int]:
     """Return by runs of how many elements `tensor` is gathered, as it is and permuted."""
     ((x, axes),) = operands
-    last = _first_axis(tensor.node) + len(tensor.node.inputs) - 2
+    last = _axis_of(tensor.node) + len(tensor.node.inputs) - 2
     before = math.prod(map(static, x.shape[last + 1 :]))
     return before, math.prod(static(x.shape[a]) for a in axes[axes.index(last) + 1 :])
 
@@ -229,6 +230,8 @@ def _permuted(
         return broadcast_to(reshape(operands[0], tuple(kept)), shape)
     if node.definition is gather_op:
         places = [mapping[t] for t in node.inputs[1:]]
-        return gather(operands[0], places, axes.index(_first_axis(node)))
+        return gather(operands[0], places, axes.index(_axis_of(node)))
     of = dict(zip(dict.fromkeys(node.inputs), operands, strict=True))
+    if node.definition is concat_op:
+        return concat([of[t] for t in node.inputs], axis=axes.index(_axis_of(node)))
     return rebuild(node, tuple(of[t] for t in node.inputs)).output
