@@ -1,6 +1,6 @@
 """Cost model of nodes, for decisions and for reports: flops, and time as far as it can be told.
 
-Nodes are counted here; the prices are those of `cost_model.py`.
+Nodes are counted here; the prices are those of `cost_model`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from symgrad import cost_model
 from symgrad.codegen import kernel_costs
 from symgrad.codegen.contract import (
     block_planning,
@@ -39,6 +38,7 @@ from symgrad.codegen.schedule import (
     tile_loops,
 )
 from symgrad.cost_model import VECTORS_IN_FLIGHT
+from symgrad.cost_model import products as product_costs
 from symgrad.passes.fusion import placing, windows
 from symgrad.passes.loops import prepack
 
@@ -190,7 +190,7 @@ def pixels_in_place() -> Iterator[None]:
     """Read the pixels of every gradient to a kernel where they lie, and leave out their padding."""
 
     def packing_cycles(how: str, elements: int) -> float:
-        return cost_model.packing_cycles(how, elements) * (1 << 20 if how == "windows" else 1)
+        return product_costs.packing_cycles(how, elements) * (1 << 20 if how == "windows" else 1)
 
     with (
         windows_packed(),

@@ -13,7 +13,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, Elements, index, prefetch
 from symgrad.codegen.contract.operand import AskedLines, NextSteps
 from symgrad.codegen.contract.register_tile import Microkernel
-from symgrad.cost_model import STEPS_A_LINE
+from symgrad.cost_model.products import STEPS_A_LINE
 from symgrad.records import dataclass
 
 

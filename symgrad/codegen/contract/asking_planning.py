@@ -9,7 +9,7 @@ from symgrad.codegen.contract.block_planning import has_digits
 from symgrad.codegen.contract.operand import AskedLines, AskedRows, AskedSource, NextSteps
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import (
+from symgrad.cost_model.products import (
     FEW_PANELS,
     MOST_STEPS_A_RIGHT_LINE,
     SHORT_PIECE,

@@ -8,7 +8,7 @@ from symgrad.codegen.contract.panel_packing import is_jumped
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.window_planning import window_tiles
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import FEW_READS, PACKED_PIXELS, PACKED_TERMS, SPARE_OF_BLOCK
+from symgrad.cost_model.products import FEW_READS, PACKED_PIXELS, PACKED_TERMS, SPARE_OF_BLOCK
 from symgrad.records import replace
 
 

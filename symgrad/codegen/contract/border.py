@@ -13,7 +13,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import final_loop, index, multiply_add, scalar_type
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.strided import ZeroBorder
-from symgrad.cost_model import looking_cycles
+from symgrad.cost_model.products import looking_cycles
 from symgrad.records import dataclass, replace
 
 # Where a block of steps of k starts, and where it stops.

@@ -27,7 +27,7 @@ from symgrad.codegen.contract.elements import (
 from symgrad.codegen.contract.kernel_function import kernel_function
 from symgrad.codegen.contract.pack import in_registers, transpose
 from symgrad.codegen.vectors import splat
-from symgrad.cost_model import HELD_WRITTEN_OUT, SPARE_OF_HELD
+from symgrad.cost_model.products import HELD_WRITTEN_OUT, SPARE_OF_HELD
 from symgrad.records import dataclass
 
 # What each product asks for: places, or nothing.

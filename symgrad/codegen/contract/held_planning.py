@@ -14,7 +14,7 @@ from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.held_kernel import HeldKernel
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import (
+from symgrad.cost_model.products import (
     LEAST_HELD_COLUMNS,
     MOST_HELD_ROWS,
     SPARE_OF_HELD,

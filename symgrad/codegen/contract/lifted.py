@@ -16,7 +16,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import MOST_HELD_ROWS
+from symgrad.cost_model.products import MOST_HELD_ROWS
 from symgrad.records import dataclass
 
 # Returns a parameter for which calls pass a value, or that value.

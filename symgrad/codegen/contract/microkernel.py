@@ -39,7 +39,7 @@ from symgrad.codegen.contract.stored_tile import (
 )
 from symgrad.codegen.contract.walking import Walk, ask, further, next_row, row_of_left, walk_of
 from symgrad.codegen.vectors import splat
-from symgrad.cost_model import EARLY_PIECES
+from symgrad.cost_model.products import EARLY_PIECES
 from symgrad.records import replace
 
 

@@ -11,7 +11,7 @@ from symgrad.codegen.contract.matrix_kernel import TILE_SIDE
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE
 from symgrad.codegen.contract.plan import ContractPlan, Method
 from symgrad.codegen.target import Target
-from symgrad.cost_model import matrix_cycles, tiling_cycles
+from symgrad.cost_model.products import matrix_cycles, tiling_cycles
 
 
 def can_multiply_pairs(plan: ContractPlan, target: Target) -> bool:

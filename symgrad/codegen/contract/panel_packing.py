@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from symgrad.codegen.contract.plan import ContractPlan, Packing
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import FEW_READS, MANY_READS, SEVERAL_READS
+from symgrad.cost_model.products import FEW_READS, MANY_READS, SEVERAL_READS
 from symgrad.records import replace
 
 

@@ -14,7 +14,7 @@ from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.contract.unrolling import turns_of
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.target import MemoryHierarchy, Target
-from symgrad.cost_model import tiling_cycles
+from symgrad.cost_model.products import tiling_cycles
 from symgrad.records import replace
 
 

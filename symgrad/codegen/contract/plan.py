@@ -17,7 +17,7 @@ from typing import Literal
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
-from symgrad.cost_model import MOST_STEPS_A_LINE, STEPS_A_ROW
+from symgrad.cost_model.products import MOST_STEPS_A_LINE, STEPS_A_ROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass

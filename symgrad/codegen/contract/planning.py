@@ -40,7 +40,7 @@ from symgrad.codegen.contract.window_planning import (
 )
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import MemoryHierarchy, Target
-from symgrad.cost_model import (
+from symgrad.cost_model.products import (
     FEW_STREAMS,
     MANY_PANELS,
     NEARLY_CHEAPEST,

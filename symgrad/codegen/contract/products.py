@@ -28,7 +28,8 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import index_names
 from symgrad.codegen.target import Target
-from symgrad.cost_model import BYTES_BETWEEN_PIECES, CACHES_STREAMED, epilogue_cycles
+from symgrad.cost_model import BYTES_BETWEEN_PIECES
+from symgrad.cost_model.products import CACHES_STREAMED, epilogue_cycles
 from symgrad.records import replace
 
 

@@ -9,7 +9,7 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
 from symgrad.codegen.contract.operand import AskedLines, NextSteps
 from symgrad.codegen.loops.strided import ZeroBorder
-from symgrad.cost_model import SHORT_PIECE, SPARE_REGISTERS
+from symgrad.cost_model.products import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
 # A distance that a microkernel is told: of steps of k or of rows of the left, of rows of the right,

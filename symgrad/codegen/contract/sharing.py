@@ -14,7 +14,8 @@ from symgrad.codegen.contract.part_planning import even_columns, even_rows, part
 from symgrad.codegen.contract.plan import Axis, ContractPlan
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.target import MemoryHierarchy, Target
-from symgrad.cost_model import LEAST_EVENED, packing_cycles, reading_cycles
+from symgrad.cost_model import LEAST_EVENED
+from symgrad.cost_model.products import packing_cycles, reading_cycles
 from symgrad.records import dataclass
 
 

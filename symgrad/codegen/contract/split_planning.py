@@ -13,7 +13,7 @@ from symgrad.codegen.contract.block_planning import has_digits
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.split_kernel import Pairs
 from symgrad.codegen.target import Target
-from symgrad.cost_model import (
+from symgrad.cost_model.products import (
     FEW_READS,
     MOST_SPLIT_VECTORS,
     SPLIT_TERMS,

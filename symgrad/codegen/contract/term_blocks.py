@@ -8,7 +8,7 @@ from __future__ import annotations
 from symgrad.codegen.contract.panel_packing import is_far, is_jumped
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import LONG_SUM, LONG_SUM_ACROSS, PANEL_SHARE, SHORT_BLOCK
+from symgrad.cost_model.products import LONG_SUM, LONG_SUM_ACROSS, PANEL_SHARE, SHORT_BLOCK
 
 
 def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:

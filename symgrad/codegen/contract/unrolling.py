@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import (
+from symgrad.cost_model.products import (
     LEAST_UNROLLED,
     SHORT_LOOP,
     SPARE_REGISTERS,

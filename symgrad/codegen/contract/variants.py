@@ -32,7 +32,7 @@ from symgrad.codegen.contract.unrolling import is_even, turns_of
 from symgrad.codegen.contract.walking import scales_distances
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
-from symgrad.cost_model import TOLD_ROWS
+from symgrad.cost_model.products import TOLD_ROWS
 from symgrad.records import dataclass, replace
 
 

@@ -14,7 +14,7 @@ from symgrad.codegen.contract.operand import LineAxis, Operand, PaddedPixels
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.strided import walk
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model import (
+from symgrad.cost_model.products import (
     CROWDED_SETS,
     FEW_READS,
     LEAST_CHANNELS_PACKED,

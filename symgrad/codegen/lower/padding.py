@@ -13,11 +13,7 @@ from collections.abc import Collection, Sequence
 
 from symgrad.codegen.loops.language import Index, ZeroBorder
 from symgrad.codegen.lower.axes import Axis, CountedAxes
-from symgrad.cost_model import (
-    LEAST_LEFT_OUT,
-    LEAST_ROWS_BESIDE,
-    SUM_AT_ONCE,
-)
+from symgrad.cost_model.products import LEAST_LEFT_OUT, LEAST_ROWS_BESIDE, SUM_AT_ONCE
 from symgrad.graph.node import Tensor
 from symgrad.graph.structures import Place
 from symgrad.records import dataclass

@@ -24,7 +24,7 @@ from symgrad.codegen.lower.padding import (
     terms_beside,
 )
 from symgrad.codegen.lower.values import GroupValues
-from symgrad.cost_model import DENSE_COLUMNS, LEAST_RESULTS_COUNTED, WIDE_COLUMNS
+from symgrad.cost_model.products import DENSE_COLUMNS, LEAST_RESULTS_COUNTED, WIDE_COLUMNS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Place
 from symgrad.passes.costs import kernel_spec

@@ -18,14 +18,14 @@ import numpy as np
 
 from symgrad.codegen.native.object_store import digest_of
 
-_SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model.py")
+_SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model")
 # All that a leaf function is made by, and nothing else; a test says whether it is all.
 _SOURCES_OF_LEAVES = (
     *("codegen/contract/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
     *("codegen/loops/strided.py", "codegen/matrix_unit.py", "codegen/target.py"),
     *("codegen/vectors.py", "graph/dtypes.py", "graph/foreign_functions.py"),
     *("graph/huge_pages.py", "graph/late_binding.py", "graph/sizes.py", "graph/types.py"),
-    *("graph/whole_copies.py", "cost_model.py", "errors.py", "records.py"),
+    *("graph/whole_copies.py", "cost_model/*.py", "errors.py", "records.py"),
 )
 _SETTLED = 10.0  # seconds: a file changed as lately may not be the one that was imported
 _IMPORTED = time.time()

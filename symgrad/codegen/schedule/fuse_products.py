@@ -57,9 +57,9 @@ from symgrad.cost_model import (
     BYTES_OF_ROW_BLOCK,
     LEAST_ROW_BLOCK,
     LEAST_SUMS_APART,
-    PANEL_BYTES,
     PARTS_A_THREAD,
 )
+from symgrad.cost_model.products import PANEL_BYTES
 from symgrad.records import dataclass
 
 _PIECE, _BLOCK, PART, _PANEL = "piece", "block", "part", "panel"

@@ -14,18 +14,20 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.cost_model import (
     BYTES_IN_REGISTERS,
-    FEW_READS,
-    LEAST_BITS_IN_PLACE,
-    LEAST_CHANNELS_BESIDE,
-    LEAST_CHANNELS_IN_PLACE,
     LEAST_MULTIPLIED_BYTES,
-    LEAST_ROWS_BESIDE,
     LEAST_SUMS_IN_MEMORY,
-    LEAST_TERMS,
     MAX_TAPS,
     MAX_TAPS_OF_PIECES,
     MIN_PRODUCTS,
     MOST_MULTIPLIED_BYTES,
+)
+from symgrad.cost_model.products import (
+    FEW_READS,
+    LEAST_BITS_IN_PLACE,
+    LEAST_CHANNELS_BESIDE,
+    LEAST_CHANNELS_IN_PLACE,
+    LEAST_ROWS_BESIDE,
+    LEAST_TERMS,
     MOST_STRIDES,
 )
 from symgrad.graph.node import Node, Tensor

@@ -27,7 +27,12 @@ not read its factor often enough to pay for bringing it into that order; a loop 
 
 from __future__ import annotations
 
-from symgrad.cost_model import LEAST_PACKED_TRIPS, PACKED_ROWS, PACKED_STEP_BYTES, PANEL_BYTES
+from symgrad.cost_model.products import (
+    LEAST_PACKED_TRIPS,
+    PACKED_ROWS,
+    PACKED_STEP_BYTES,
+    PANEL_BYTES,
+)
 from symgrad.graph.build import derived_from, inside, with_attrs
 from symgrad.graph.compare import has_nested_graphs
 from symgrad.graph.graph import Graph, transform

@@ -16,7 +16,7 @@ from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
-from symgrad.cost_model import SHORT_PIECE
+from symgrad.cost_model.products import SHORT_PIECE
 from symgrad.graph.graph import Graph
 from symgrad.records import replace
 from tests.support.floors import Memory, Variant, compile_for, run_variants

@@ -12,7 +12,7 @@ from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.held_planning import held_kernel
 from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.target import target_named
-from symgrad.cost_model import MOST_HELD_ROWS
+from symgrad.cost_model.products import MOST_HELD_ROWS
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
