@@ -103,7 +103,7 @@ def _dependent(y: Tensor, tangent: Tensor) -> list[Node] | None:
         reached.add(node.output)
         order.append(node)
     is_worth = len(slices) <= _MOST_SLICES and _leave_seeds_out(slices, tangent)
-    # A concat that no product follows is of all seeds in the end, and is filled while it is computed.
+    # A concat that no product follows is of all seeds in the end, and filled as it is computed.
     ops = {node.definition for node in order}
     is_worth = is_worth and (concat_op not in ops or einsum_op in ops)
     return order if y in reached and is_worth else None
