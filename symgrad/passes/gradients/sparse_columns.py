@@ -73,9 +73,14 @@ def sparse_columns(y: Tensor, tangent: Tensor) -> Tensor | None:
     if order is None:
         return None
     found: dict[Tensor, Blocks] = {}
+    multiplied = _multiplied(order)
     for node in order:
+        given = [found.get(t, []) for t in node.inputs]
         with derived_from(node):
-            found[node.output] = _push(node, tangent, [found.get(t, []) for t in node.inputs])
+            if node.definition is concat_op:
+                found[node.output] = _joined(node, given, node.output in multiplied)
+            else:
+                found[node.output] = _push(node, tangent, given)
     total = tangent.type.size
     assert isinstance(total, int), "seeds are counted"
     return _widened(_one(found[y], y), 0, total, y)
@@ -97,7 +102,21 @@ def _dependent(y: Tensor, tangent: Tensor) -> list[Node] | None:
             slices.add(_range_of(node))
         reached.add(node.output)
         order.append(node)
-    return order if y in reached and len(slices) <= _MOST_SLICES else None
+    is_worth = len(slices) <= _MOST_SLICES and _leave_seeds_out(slices, tangent)
+    # A concat that no product follows is of all seeds in the end, and filled as it is computed.
+    ops = {node.definition for node in order}
+    is_worth = is_worth and (concat_op not in ops or einsum_op in ops)
+    return order if y in reached and is_worth else None
+
+
+def _leave_seeds_out(slices: set[tuple[int, int]], tangent: Tensor) -> bool:
+    """Return whether ranges do not all overlap: then they are as good as all of the seeds."""
+    end = 0
+    for start, size in sorted(slices):
+        if start >= end > 0 or start > end:
+            return True
+        end = max(end, start + size)
+    return tangent.shape != (end,)
 
 
 def _is_range(node: Node) -> bool:
@@ -124,8 +143,6 @@ def _push(node: Node, tangent: Tensor, given: Sequence[Blocks]) -> Blocks:
         return [_Block(start, eye(size, dtype=tangent.dtype))]
     if node.definition is add_op:
         return _sum(node, *given)
-    if node.definition is concat_op:
-        return _joined(node, given)
     reached = [i for i, blocks in enumerate(given) if blocks]
     if len(reached) == 1 and _goes_by_blocks(node, reached[0], given[reached[0]]):
         return [_through(node, reached[0], block) for block in given[reached[0]]]
@@ -229,14 +246,28 @@ def _sum(node: Node, lhs: Blocks, rhs: Blocks) -> Blocks:
     return found
 
 
-def _joined(node: Node, given: Sequence[Blocks]) -> Blocks:
-    """Return the tangent of a concat: a block for operands whose seeds meet, at their places."""
+def _multiplied(order: Sequence[Node]) -> set[Tensor]:
+    """Return tangents that products read, as they are or moved or scaled: their zeros cost work."""
+    found: set[Tensor] = set()
+    for node in reversed(order):
+        keeps_places = node.definition in (slice_op, permute_dims_op, add_op)
+        is_passed = keeps_places or node.definition.is_elementwise
+        if node.definition is einsum_op or (is_passed and node.output in found):
+            found.update(node.inputs)
+    return found
+
+
+def _joined(node: Node, given: Sequence[Blocks], is_multiplied: bool) -> Blocks:
+    """Return the tangent of a concat: blocks at their places for a product, else one of all.
+
+    Operands whose seeds meet are one block.
+    """
     axis = _attrs(node)["axis"]
     ones = [
         _one(blocks, t) if blocks else None for t, blocks in zip(node.inputs, given, strict=True)
     ]
     groups = _components([block for block in ones if block is not None])
-    if len(groups) > _MOST_BLOCKS:
+    if len(groups) > _MOST_BLOCKS or not is_multiplied:
         groups = [[block for group in groups for block in group]]
     return [_placed(node, axis, ones, group, len(groups) > 1) for group in groups]
 
