@@ -123,7 +123,9 @@ def lower_graph(
     runner = PassRunner(told, PASSES)
     machine = Machine(options.target, options.threads)
     kept = None
-    if options.cache and runner.is_usual:
+    # Of a program that is compiled for size after size, it takes longer to keep the groups of each
+    # than any later program has of them.
+    if options.cache and runner.is_usual and not sizes:
         kept = known_groups(options.target, options.opt_level, options.threads)
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)
     sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))

@@ -209,6 +209,15 @@ def test_entries_of_a_process_are_written_when_they_have_doubled(store, monkeypa
     assert len(written) == 5  # with 1, 2, 4, 8 and 16 groups
 
 
+def test_of_a_program_with_unknown_sizes_no_groups_are_kept(store, lowered):
+    x = sg.placeholder((None, 24))
+    step = sg.compile([x], sg.cumsum(sg.tanh(x), axis=1), opt_level=0)
+    for n in (20, 21):
+        np.testing.assert_allclose(step(np.zeros((n, 24), np.float32)), 0)
+    assert len(lowered) == 2
+    assert not any(path.suffix == ".groups" for path, _ in store.entries())
+
+
 def test_keys_state_all_or_have_no_text():
     texts = [stated_key(key) for key in (1, True, "1", b"1", None, (1,), ("1",), float32, float)]
     assert len(set(texts)) == len(texts)
