@@ -71,7 +71,10 @@ def _of_all(x: Tensor) -> Tensor:
 
 
 def _loop(x: Tensor) -> Tensor:
-    return sg.fori_loop(0, 3, lambda _, y: y * x[1] + x[4], sg.ones((12,), "float64") * x[2])
+    found: Tensor = sg.fori_loop(
+        0, 3, lambda _, y: y * x[1] + x[4], sg.ones((12,), "float64") * x[2]
+    )
+    return found
 
 
 FUNCTIONS = [
@@ -87,49 +90,48 @@ def _one_by_one(y: Tensor, x: Tensor) -> Array:
 def _products(y: Tensor, x: Tensor) -> list[tuple[int, ...]]:
     """Return the shapes of what products of the Jacobian read that has an axis of seeds."""
     nodes = Graph(sg.jacobian(y, x), [x]).nodes
-    return [
-        node.inputs[1].shape for node in nodes if node.op == "einsum" and node.inputs[1].ndim > 1
-    ]
+    factors = [node.inputs[1].type for node in nodes if node.op == "einsum"]
+    return [factor.static_shape for factor in factors if len(factor.shape) > 1]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_a_jacobian_is_that_of_tangents_one_by_one(function: Function, x: Tensor):
+def test_a_jacobian_is_that_of_tangents_one_by_one(function: Function, x: Tensor) -> None:
     y = function(x)
     found = sg.run(sg.jacobian(y, x), {x: POINT})
     np.testing.assert_allclose(found, _one_by_one(y, x), rtol=1e-12, atol=1e-13)
 
 
-def test_a_product_over_parts_reads_the_places_of_each_part(x: Tensor):
+def test_a_product_over_parts_reads_the_places_of_each_part(x: Tensor) -> None:
     assert _products(_placed(x), x) == [(3, 2)] * 3
 
 
-def test_parts_stay_apart_where_what_they_are_in_is_scaled_permuted_and_cut(x: Tensor):
+def test_parts_stay_apart_where_what_they_are_in_is_scaled_permuted_and_cut(x: Tensor) -> None:
     assert _products(_moved(x), x) == [(3, 1, 1)] * 3
 
 
-def test_of_parts_that_share_an_element_products_read_all_places(x: Tensor):
+def test_of_parts_that_share_an_element_products_read_all_places(x: Tensor) -> None:
     parts = [part * x[4] for part in _parts(x)]
     assert _products(sg.constant(WEIGHTS[:20]) @ sg.concat(parts), x) == [(SIZE, 6)]
 
 
-def test_what_is_made_of_one_element_has_one_seed(x: Tensor):
+def test_what_is_made_of_one_element_has_one_seed(x: Tensor) -> None:
     nodes = Graph(sg.jacobian(sg.exp(x[2:3]) * sg.ones((12,), "float64"), x), [x]).nodes
     assert {n.output.shape for n in nodes if n.op == "multiply"} <= {(1, 1), (1, 12), (12,)}
 
 
-def test_a_concat_that_no_product_follows_has_all_seeds_while_it_is_computed(x: Tensor):
+def test_a_concat_that_no_product_follows_has_all_seeds_while_it_is_computed(x: Tensor) -> None:
     y = sg.tanh(sg.concat([sg.exp(x[i] * sg.ones((3,), "float64")) for i in range(4)]))
     nodes = Graph(sg.jacobian(y, x), [x]).nodes
     assert "pad" not in {node.op for node in nodes}
 
 
-def test_more_parts_than_kernels_are_worth_are_one(x: Tensor):
+def test_more_parts_than_kernels_are_worth_are_one(x: Tensor) -> None:
     many = sg.placeholder((40,), "float64", name="many")
     y = sg.constant(RANDOM.normal(size=(50, 40))) @ sg.stack([sg.sin(many[i]) for i in range(40)])
     assert _products(y, many) == [(40, 40)]
 
 
-def test_what_no_seed_reaches_is_zero_beside_what_is_not_finite(x: Tensor):
+def test_what_no_seed_reaches_is_zero_beside_what_is_not_finite(x: Tensor) -> None:
     weights = WEIGHTS[:20].copy()
     weights[:, 5] = np.inf
     found = sg.run(sg.jacobian(sg.constant(weights) @ sg.concat(_parts(x)), x), {x: POINT})
