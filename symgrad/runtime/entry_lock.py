@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from symgrad.codegen import ir
-from symgrad.codegen.c_interface.code import read_only_bytes
+from symgrad.codegen.ir.read_only import read_only_bytes
 from symgrad.runtime.entry_access import element, field, field_place, loop
 from symgrad.runtime.entry_record import RECORD_FIELDS, LockUse
 

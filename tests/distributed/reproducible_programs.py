@@ -138,7 +138,7 @@ def main(path: Path) -> None:
     results = [
         *whole,
         *train(perceptron, variables(*LAYERS, dtype="bfloat16"), lamb),
-        *train(recurrent, variables((9, 9), (9,), (9, 5)), sg.optim.SGD(0.1, momentum=0.9)),
+        *train(recurrent, variables((9, 9), (9,), (9, 5)), sg.optim.SGD(0.03, momentum=0.9)),
     ]
     results += train(dropped, variables((10, 20), (20, 5)), sg.optim.Adam(0.01))
     sharded = train(perceptron, variables(*LAYERS), sg.optim.Adam(0.01), shard_state=True)

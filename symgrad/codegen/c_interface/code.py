@@ -16,6 +16,7 @@ from symgrad.codegen.c_interface.abi import (
     NULL_POINTER,
     Interface,
 )
+from symgrad.codegen.ir.read_only import read_only_bytes
 
 I8, I32, I64, PTR = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.PointerType()
 VOID = ir.VoidType()
@@ -37,29 +38,6 @@ def of_c(module: ir.Module, name: str, result: ir.Type, *takes: ir.Type) -> ir.L
     """Declare a function of the C library, once."""
     known: ir.LLVMFunction | None = module.globals.get(name)
     return known or ir.LLVMFunction(module, ir.FunctionType(result, takes), name)
-
-
-def read_only(
-    module: ir.Module, value: ir.Constant, *, align: int = 8, public_name: str | None = None
-) -> ir.GlobalVariable:
-    """Return where `value` lies among the constants of the object, under a name for C or none."""
-    name = public_name or module.get_unique_name("constant")
-    place = ir.GlobalVariable(module, value.type, name)
-    place.linkage = "" if public_name else "internal"
-    place.global_constant = True
-    place.initializer = value
-    place.align = align
-    return place
-
-
-def read_only_bytes(
-    module: ir.Module, content: bytes, *, align: int = 1, public_name: str | None = None
-) -> ir.GlobalVariable:
-    """Return where `content` lies among the constants of the object, under a name of its own."""
-    # Written here, since llvmlite writes byte by byte, and weights are many.
-    escaped = f"\\{content.hex(chr(92))}" if content else ""
-    value = ir.Literal(ir.ArrayType(I8, len(content)), f'c"{escaped}"')
-    return read_only(module, value, align=align, public_name=public_name)
 
 
 def text(module: ir.Module, content: str) -> ir.GlobalVariable:

@@ -32,7 +32,6 @@ from symgrad.codegen.c_interface.code import (
     define,
     load_at,
     of_c,
-    read_only_bytes,
     require_instance,
     require_pointers,
     return_unless_instance,
@@ -43,6 +42,7 @@ from symgrad.codegen.c_interface.connection import emit_connect, require_connect
 from symgrad.codegen.c_interface.cpu import emit_choose
 from symgrad.codegen.c_interface.state import emit_state_functions
 from symgrad.codegen.c_interface.variables import emit_table, emit_variable_functions
+from symgrad.codegen.ir.read_only import read_only_bytes
 from symgrad.codegen.llvm.poll import STOPPED
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import ALIGNMENT, ArrayLiteral

@@ -45,8 +45,6 @@ from symgrad.codegen.c_interface.code import (
     define,
     load_at,
     of_c,
-    read_only,
-    read_only_bytes,
     require_instance,
     require_pointers,
     return_unless,
@@ -54,6 +52,7 @@ from symgrad.codegen.c_interface.code import (
     store_at,
 )
 from symgrad.codegen.c_interface.variables import BYTES_AT, OFFSET_AT, VariableTable
+from symgrad.codegen.ir.read_only import read_only, read_only_bytes
 from symgrad.graph.types import ALIGNMENT, Array, read_states
 
 _FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3

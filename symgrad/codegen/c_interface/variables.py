@@ -18,13 +18,13 @@ from symgrad.codegen.c_interface.code import (
     define,
     load_at,
     of_c,
-    read_only,
     require_instance,
     require_pointers,
     return_unless,
     return_unless_instance,
     text,
 )
+from symgrad.codegen.ir.read_only import read_only
 from symgrad.records import dataclass
 
 _ROW = ir.LiteralStructType([PTR, PTR, I64, I64, I64, PTR])

@@ -185,7 +185,7 @@ def _lower_equal_pieces(
     None where operands differ in shape, share nothing, or where vectors would not lie along rows.
     """
     shapes = {operand.type.static_shape for operand in anchor.inputs}
-    if spec.adds or spec.fill is not None or len(shapes) > 1 or len(anchor.inputs) < 2:
+    if spec.adds or spec.fill is not None or len(shapes) > 1 or not _read_the_same(values, anchor):
         return None
     alone: list[int] = []
     bodies: list[Scope] = []
@@ -209,6 +209,24 @@ def _lower_equal_pieces(
     shares = _loads(body) < sum(alone) and streams <= MAX_STREAMS
     has_vectors = not has_check(pieces) and _goes_along(_innermost(pieces))
     return pieces if shares and has_vectors else None
+
+
+def _read_the_same(values: GroupValues, anchor: Node) -> bool:
+    """Return whether several operands are made of one tensor in memory."""
+    read = [_sources(values, operand) for operand in dict.fromkeys(anchor.inputs)]
+    return len(set[Tensor]().union(*read)) < sum(map(len, read))
+
+
+def _sources(values: GroupValues, tensor: Tensor) -> set[Tensor]:
+    """Return the tensors in memory that one is computed of."""
+    found, waiting = {tensor}, [tensor]
+    while waiting:
+        last = waiting.pop()
+        if not values.is_in_memory(last):
+            new = {t for t in last.node.inputs if t not in found}
+            found |= new
+            waiting += new
+    return {t for t in found if values.is_in_memory(t)}
 
 
 def _innermost(nest: tuple[Stmt, ...]) -> Stmt:

@@ -52,7 +52,12 @@ def test_pieces_have_loops_of_their_own(pieces):
 
 
 def test_pieces_of_other_rows_have_loops_of_their_own():
-    assert len(_nests(kernel_from(sg.concat([X, X * 2.0], axis=0)))) == 2
+    other = sg.placeholder((N, 26), "float64", name="other")
+    assert len(_nests(kernel_from(sg.concat([X, other * 2.0], axis=0)))) == 2
+
+
+def test_pieces_of_other_rows_that_read_the_same_are_one_nest():
+    assert len(_nests(kernel_from(sg.concat([X, X * 2.0], axis=0)))) == 1
 
 
 PROGRAMS: dict[str, Callable[[], Any]] = {
