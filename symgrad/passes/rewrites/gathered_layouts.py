@@ -182,7 +182,7 @@ def _joined_axes(sizes: Sequence[int], joined: Sequence[int]) -> list[list[int]]
         if math.prod(sizes[a] for a in part) != size:
             return None
         parts.append(part)
-    return parts
+    return None if rest else parts  # a scalar has no axis for those of one element
 
 
 def _table_axes(node: Node, axes: _Permutation) -> list[tuple[Tensor, _Permutation]] | None:

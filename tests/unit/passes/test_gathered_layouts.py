@@ -86,6 +86,13 @@ def test_permutations_stay_where_they_are(build):
     assert _position(moved, "permute_dims") > _position(moved, "gather")
 
 
+def test_a_scalar_that_was_an_axis_of_one_element_is_met():
+    scalar = sg.cos(reshape(V[2], ()))
+    scaled = W * broadcast_to(reshape(scalar, (1, 1, 1)), W.shape)
+    moved = _moved(_first(gather(scaled, [AT], 1)))
+    assert _position(moved, "permute_dims") < _position(moved, "gather")
+
+
 def test_a_gather_that_is_read_twice_by_what_is_permuted_is_moved_once():
     rows = gather(W, [AT], 1)
     moved = _moved(_first(sg.tanh(rows) + rows))
