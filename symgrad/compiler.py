@@ -35,6 +35,7 @@ from symgrad.codegen.program.source_map import BuiltProgram, SourceMap
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, Machine
 from symgrad.codegen.target import Target
+from symgrad.cost_model import LEAST_KEPT
 from symgrad.graph.graph import Graph
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.verify import verify_partition
@@ -122,15 +123,15 @@ def lower_graph(
     told = replace(passes, fast_math=options.fast_math, checks_numerics=options.checks_numerics)
     runner = PassRunner(told, PASSES)
     machine = Machine(options.target, options.threads)
-    kept = None
-    # Of a program that is compiled for size after size, it takes longer to keep the groups of each
-    # than any later program has of them.
-    if options.cache and runner.is_usual and not sizes:
-        kept = known_groups(options.target, options.opt_level, options.threads)
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)
     sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))
     optimized = run_graph_passes(sized, runner)
     partition = runner.apply(FUSE, optimized, Nesting())
+    kept = None
+    # Of a program that is compiled for size after size, it takes longer to keep the groups of each
+    # than any later program has of them; so it does where all of them are lowered in no time.
+    if options.cache and runner.is_usual and not sizes and len(partition.groups) >= LEAST_KEPT:
+        kept = known_groups(options.target, options.opt_level, options.threads)
     found = _kernels(partition, machine, runner, kept)
     limit = options.memory_limit
     if limit is None or found.program.arena_bytes <= limit:

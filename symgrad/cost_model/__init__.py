@@ -191,6 +191,7 @@ CALLS_IN_FUNCTION = 32  # of a step that is cut: LLVM's time grows faster than w
 MIN_SIMILAR_KERNELS = 16  # that differ in sizes only: fewer are compiled each for its sizes
 MAX_SIZES_TAKEN = 8  # by a function for similar kernels: more would be on the stack
 MAX_LIFTED = 12  # what calls pass to a kernel besides buffers: most of it is on the stack
+LEAST_KEPT = 64  # groups of a program: of fewer, lowering takes less than to keep them for others
 MAX_GROUPS = 64  # in a body whose groups are compared with each other
 FUSED_FUNCTION = 256  # ops: what is fused in one kernel at most, to inline it wherever it is called
 MAX_KERNEL_INSTRUCTIONS = 512  # if it is written out: beyond, a call costs nothing

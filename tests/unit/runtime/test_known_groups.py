@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad import compiler
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.lower.groups import lower_group
 from symgrad.codegen.native import known_groups, known_kernels
@@ -37,6 +38,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectSto
     for module in (known_kernels, known_groups):
         monkeypatch.setattr(module, "compiler_version", lambda: "this compiler")
     monkeypatch.setattr(stored_program, "compiler_version", lambda: None)
+    monkeypatch.setattr(compiler, "LEAST_KEPT", 1)
     forget()
     with override(cache=True, cache_dir=str(tmp_path), verify=False):
         found = object_store()
@@ -216,6 +218,16 @@ def test_of_a_program_with_unknown_sizes_no_groups_are_kept(store, lowered):
         np.testing.assert_allclose(step(np.zeros((n, 24), np.float32)), 0)
     assert len(lowered) == 2
     assert not any(path.suffix == ".groups" for path, _ in store.entries())
+
+
+def test_of_a_program_with_few_groups_none_are_kept(store, lowered, monkeypatch):
+    monkeypatch.setattr(compiler, "LEAST_KEPT", 4)
+    x = sg.placeholder((8, 30))
+    for turn in range(2):
+        lowered.clear()
+        forget()
+        sg.compile([x], sg.cumsum(sg.tanh(x), axis=1), opt_level=0, name=f"s{turn}")
+        assert lowered
 
 
 def test_keys_state_all_or_have_no_text():
