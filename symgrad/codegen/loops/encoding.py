@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from symgrad.codegen.loops.blocking import Blocking, Share
@@ -44,7 +45,7 @@ from symgrad.graph.dtypes import BY_SHORT, DType
 
 Row = list[Any]
 
-RECORDS: tuple[type, ...] = (
+RECORDS: tuple[type[Any], ...] = (
     *(Kernel, Param, For, Fold, Prefix, Accumulator, Product, SortRows, Let, Store, Check),
     *(Const, Ref, Load, Op, Select, Cast, IndexValue, BinarySearch, Index, Quotient, Modulus),
     *(StridedOperand, ZeroBorder, Blocking, Share),
@@ -56,7 +57,7 @@ _PLAIN: dict[type, int] = {type(None): 0, str: 1, int: 2, bool: 3}
 _FLOAT, _DTYPE, _TUPLE = 4, 5, 6
 _FIRST_RECORD = 7
 _CODES = {record: number for number, record in enumerate(RECORDS, _FIRST_RECORD)}
-_NAMES: dict[type, tuple[str, ...]] = {r: tuple(r.__dataclass_fields__) for r in RECORDS}  # type: ignore[attr-defined]
+_NAMES = {record: tuple(field.name for field in fields(record)) for record in RECORDS}
 
 
 class Encoder:

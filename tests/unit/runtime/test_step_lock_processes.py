@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +52,6 @@ assert found == [0]
     run_program(source)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no processes that fork")
 def test_a_process_is_forked_between_two_steps():
     source = """
 step = sg.compile([places], (), [(v, v + word)], threads=2)
@@ -69,7 +67,6 @@ assert count().tolist() == [5.0, 5.0]
     run_program(_HEAD + source)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no processes that fork")
 def test_a_callback_may_fork():
     source = """
 import ctypes
