@@ -28,6 +28,7 @@ from symgrad.codegen.schedule.row_stages import (
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.config import override
+from symgrad.cost_model import BYTES_OF_PRODUCTS
 from symgrad.graph.dtypes import uint8
 from symgrad.graph.graph import Graph
 from symgrad.graph.types import TensorType
@@ -102,6 +103,13 @@ def products_of(program: Program) -> list[int]:
 
 def test_the_product_of_queries_and_keys_has_rows():
     assert product_rows(parse_kernel(SCORES)) == ROWS
+
+
+@pytest.mark.parametrize(("length", "count"), [(256, 6), (128, 1)])
+def test_scores_that_fill_a_part_of_a_near_cache_are_enough(monkeypatch, length, count):
+    """Of 256 keys they are 256 KiB, of 128 they are 64."""
+    monkeypatch.setattr(fuse_products, "BYTES_OF_PRODUCTS", BYTES_OF_PRODUCTS)
+    assert max(products_of(step_of(attention((1, length, 64))[0]).program)) == count
 
 
 def test_a_product_that_makes_little_is_not_the_first_of_a_fusion():
