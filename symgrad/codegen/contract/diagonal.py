@@ -13,21 +13,21 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, index
 from symgrad.codegen.contract.lifted import PlanSizes, can_lift
 from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model.products import MOST_LOOKED_THROUGH, looking_through_cycles
 from symgrad.records import replace
 
 _CHAINS = 8  # maxima that are taken side by side
 
 
-def with_diagonal(plan: ContractPlan, product: Product) -> ContractPlan:
+def with_diagonal(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> ContractPlan:
     """Return `plan` with terms left out beside a diagonal of zeros, if it gains by that.
 
     Its rows are those of the operand with zeros, both operands are read where they are, and the
     loops are those of products of any size, which are told where the diagonal is.
     """
-    found = [border for border in product.borders if border.is_diagonal]
-    is_whole = product.parallel is None and plan.columns % plan.lanes == 0
+    found = [border for border in borders if border.is_diagonal]
+    is_whole = plan.columns % plan.lanes == 0
     is_direct = plan.method == "tile" and plan.vector_axis == "n" and plan.pack_right == "none"
     is_plain = can_lift(plan) and plan.next_steps is None and plan.right.column_stride == 1
     is_float = plan.compute == plan.dtype and plan.compute.is_float

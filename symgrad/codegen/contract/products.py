@@ -54,7 +54,8 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     plan = replace(plan, next_right=_next_right(product, plan, target))
-    plan = with_diagonal(plan, product)
+    if product.parallel is None:
+        plan = with_diagonal(plan, product.borders)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
