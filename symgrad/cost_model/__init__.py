@@ -147,7 +147,7 @@ LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
 LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 20, 512 << 10
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.
-BYTES_OF_PRODUCTS = 1 << 20  # that one makes: fewer are in a cache as well
+BYTES_OF_PRODUCTS = 128 << 10  # that one makes: fewer are in a near cache as well
 MUCH_MADE = 2  # results for each element that a product reads, again for each row and column
 LONG_ROW = 4  # times as many results in a row as terms in each, where there is one matrix
 FOLDED_OF_ROW = 4  # times as long as what a loop makes of it, a row is folded

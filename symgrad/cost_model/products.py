@@ -77,6 +77,10 @@ _PACKING = {
     "windows": 0.75, "split": 0.05, "held": 0.1,
 }  # fmt: skip
 _LOOKING = 1.0  # copying an element to see whether it is finite: others wait for it
+# A product is told of zeros beside a diagonal of an operand that leave out so much of its terms; a
+# right is looked through for inf and nan if a row of it has so few vectors, each in so many cycles;
+# and a mask of so few elements is computed to see where it holds.
+LEAST_OF_TRIANGLE, MOST_LOOKED_THROUGH, LARGEST_MASK, _LOOKED_THROUGH = 1 / 32, 32, 1 << 18, 1.0
 # An element of an operand that comes from no near cache.
 _READING = 0.25
 # A step of k of the left whose elements lie on another page than those of the step before; a line
@@ -165,6 +169,11 @@ def reading_cycles(elements: int) -> float:
 def looking_cycles(elements: int) -> float:
     """Return the cycles of packing `elements`, in vectors, to see whether they are finite."""
     return _LOOKING * elements
+
+
+def looking_through_cycles(vectors: int) -> float:
+    """Return the cycles of looking through `vectors` where they are for what is not finite."""
+    return _LOOKED_THROUGH * vectors
 
 
 def waiting_cycles(what: str, steps: float) -> float:

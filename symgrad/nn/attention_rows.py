@@ -224,13 +224,14 @@ def attend_at_once(
     Scores are a row for each query, so that all that is done with them may be one kernel.
     """
     scores = masked_scores(matmul(q, k, transpose_b=True), mask)
+    is_seen = None
     if first is not None:
         shape = scores.shape[-2:]
         number = add(iota(shape, 0), first) if first else iota(shape, 0)
-        scores = where(greater_equal(number, iota(shape, 1)), scores, -math.inf)
+        is_seen = greater_equal(number, iota(shape, 1))
     if v.shape[-2] == 0:
         return matmul(scores, v)
-    weights, total = softmax_weights(scores, -1)
+    weights, total = softmax_weights(scores, -1, is_seen)
     if rate is not None:
         weights = drop(weights, *rate)
     return divide(matmul(weights, v), total)
@@ -245,15 +246,19 @@ def masked_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
     return add(scores, cast(mask, scores.dtype))
 
 
-def softmax_weights(scores: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+def softmax_weights(
+    scores: Tensor, axis: int, is_seen: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return what the softmax of `scores` along an axis divides, and by what: 1 if all are -inf.
 
     The weights are divided by their sum behind the product: there are fewer values than weights.
     So is the gradient, whose other part, the sum over keys of weight and gradient, is then one
-    over the values instead.
+    over the values instead. Those of keys that are not `is_seen` are 0, beside nan as well.
     """
-    greatest = stop_gradient(max_over(scores, axis, keepdims=True))
-    weights = exp(subtract(scores, where(equal(greatest, -math.inf), 0, greatest)))
+    seen = scores if is_seen is None else where(is_seen, scores, -math.inf)
+    greatest = stop_gradient(max_over(seen, axis, keepdims=True))
+    apart = subtract(scores, where(equal(greatest, -math.inf), 0, greatest))
+    weights = exp(apart if is_seen is None else where(is_seen, apart, -math.inf))
     total = sum_over(weights, axis, keepdims=True)
     # The greatest weight is 1: no sum is 0 but that of a query that attends to nothing.
     return weights, where(equal(total, 0), 1, total)

@@ -18,6 +18,7 @@ from symgrad.codegen.contract.border import (
     emit_terms,
     emit_zero_products,
 )
+from symgrad.codegen.contract.diagonal import emit_is_right_finite, emit_span
 from symgrad.codegen.contract.elements import (
     Elements,
     emit_streamed,
@@ -120,6 +121,9 @@ class _LoopNest:
         """Emit the loops over a region, or over all of the result."""
         plan, k = self._plan, self._sizes.k
         region = region or whole_region(plan, self._sizes.row_tiles)
+        if plan.diagonal is not None:
+            at, sizes = self._places.right_at, self._sizes
+            self._is_zero_left_out = emit_is_right_finite(self._builder, plan, at, sizes)
         with (
             using_matrix_unit(self._builder, plan),
             self._blocks(region.tiles, plan.row_tiles, plan.band_tiles) as band,
@@ -224,8 +228,11 @@ class _LoopNest:
             column = self._places.column_of(j)
             is_edge = self._places.is_edge(j)
             panel = builder.sub(j, panels[0])
+            terms = self._terms((row, rows), steps)
+            first, last = terms.span
             # Where k is in pieces, the microkernel finds each of them itself.
             start = index(0) if plan.has_pieces else step
+            start = first if plan.diagonal is not None else start
             left = self._places.left_at(row, start)
             if plan.pack_left == "windows":
                 left = self._places.packed_window(i, tiles, steps)
@@ -238,12 +245,10 @@ class _LoopNest:
             if plan.packs_late and not packs_within(plan):
                 with builder.if_then(is_first):
                     self._emit_panel_packing(j, panels, steps)
-            terms, packed = Terms(steps, ()), right
+            packed = right
             if plan.borders:
-                terms = emit_terms(builder, plan, row, steps, self._is_finite)
-                left_out = builder.mul(builder.sub(terms.span[0], step), self._across(is_edge))
+                left_out = builder.mul(builder.sub(first, step), self._across(is_edge))
                 right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
-            first, last = terms.span
             sums = self._sums_at((builder.sub(i, band[0]), panel), (row, column))
             resumes = builder.icmp_signed(">", step, index(0))
             arguments: tuple[ir.Value, ...] = (sums, builder.sub(last, first))
@@ -265,6 +270,15 @@ class _LoopNest:
             if self._result_at is None:
                 with builder.if_then(is_finished):
                     self._epilogue.emit(sums, row, column, rows, is_edge)
+
+    def _terms(self, rows: tuple[ir.Value, ir.Value], steps: Extent) -> Terms:
+        """Return which terms of a block a tile needs, given its first row and how many it has."""
+        builder, plan = self._builder, self._plan
+        if plan.diagonal is not None:
+            return Terms(emit_span(builder, self._sizes, rows, self._is_zero_left_out), ())
+        if plan.borders:
+            return emit_terms(builder, plan, rows[0], steps, self._is_finite)
+        return Terms(steps, ())
 
     def _call_kernel(
         self,

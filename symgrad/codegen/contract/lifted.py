@@ -52,23 +52,30 @@ def most_tile_elements(plan: ContractPlan, target: Target) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PlanSizes:
-    """Numbers of a plan: of its tiles, of the high ones, of the rows of these, and of terms."""
+    """Numbers of a plan: of its tiles, of the high ones, of the rows of these, and of terms.
+
+    Then those that bound the diagonal lines of the left, if zeros are beside a diagonal.
+    """
 
     row_tiles: ir.Value
     tall_tiles: ir.Value
     tile_rows: ir.Value
     k: ir.Value
+    diagonal: tuple[ir.Value, ir.Value] | None
 
 
 def plan_sizes(plan: ContractPlan, lift: Lift) -> PlanSizes:
     """Return the numbers of `plan`, lifted where loops are written for any of them."""
     are_some, are_high = plan.row_tiles > 1, plan.tile_rows > 2
     is_mixed = plan.tall_tiles < plan.tiles_of_run
+    diagonal = plan.diagonal
+    bounds = None if diagonal is None else (index(diagonal.first), index(diagonal.stop))
     return PlanSizes(
         row_tiles=_lifted(lift, plan.row_tiles, are_some),
         tall_tiles=_lifted(lift, plan.tall_tiles, are_some and is_mixed),
         tile_rows=_lifted(lift, plan.tile_rows, are_high),
         k=_lifted(lift, plan.k, plan.k > 0),
+        diagonal=None if bounds is None else (lift(bounds[0]), lift(bounds[1])),
     )
 
 

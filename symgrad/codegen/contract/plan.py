@@ -49,23 +49,23 @@ class ContractPlan:
     `packed_terms` of all tiles of a block are packed before the next ones. With `rows_first` the
     tiles of a block follow one another along its rows, else down its columns. The epilogue gets
     vectors of `vector_width` elements. Terms with the zeros of `borders` of the left are left out,
-    as long as what is packed of the right is finite; what is packed of windows has the zeros of
-    `padding`, which are in no memory. With `asks_for_next` a tile asks for its rows of the left in
-    the next block of k, in the last one for those of the next tile; with `asks_for_panel` it asks
-    for a part of the next packed panel, with `asks_for_block` for a part of what both operands have
-    in the next block of k, and others for the rest; so it is with `next_steps` where rows of both
-    are steps of k, and with `next_source` for what the next panel is packed from, where that is
-    packed late and no near cache has it. The next product of a loop around may begin behind all
-    rows of this one, or all steps of k, as `goes_on` says: then what that one reads, and its
-    epilogue touches, is asked for. An epilogue meets `met` elements for each one of the result that
-    are in memory and no near cache: the next are asked for. The right of the next product of a loop
-    around begins `next_right` elements behind this one, and is asked for where this one is packed
-    or read; 0 says that it is not. A panel of the right that `packs_late` is packed when its first
-    tile reads it, not before all. Where nothing is done with results a tile is stored where they
-    are: they have rows `result_row` apart, and go past the caches with `is_streamed`. Panels begin
-    anew every `part_columns` columns, or tiles every `part_rows` rows, where threads have as many
-    each. Registers hold `lanes` elements of `compute`. It is estimated to take `cycles`, the least
-    of all ways.
+    as long as what is packed of the right is finite; so are those with zeros beside a `diagonal`.
+    What is packed of windows has the zeros of `padding`, which are in no memory. With
+    `asks_for_next` a tile asks for its rows of the left in the next block of k, in the last one for
+    those of the next tile; with `asks_for_panel` it asks for a part of the next packed panel, with
+    `asks_for_block` for a part of what both operands have in the next block of k, and others for
+    the rest; so it is with `next_steps` where rows of both are steps of k, and with `next_source`
+    for what the next panel is packed from, where that is packed late and no near cache has it. The
+    next product of a loop around may begin behind all rows of this one, or all steps of k, as
+    `goes_on` says: then what that one reads, and its epilogue touches, is asked for. An epilogue
+    meets `met` elements for each one of the result that are in memory and no near cache: the next
+    are asked for. The right of the next product of a loop around begins `next_right` elements
+    behind this one, and is asked for where this one is packed or read; 0 says that it is not. A
+    panel of the right that `packs_late` is packed when its first tile reads it, not before all.
+    Where nothing is done with results a tile is stored where they are: they have rows `result_row`
+    apart, and go past the caches with `is_streamed`. Panels begin anew every `part_columns`
+    columns, or tiles every `part_rows` rows, where threads have as many each. Registers hold
+    `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
     """
 
     m: int
@@ -105,6 +105,7 @@ class ContractPlan:
     part_columns: int = 0
     part_rows: int = 0
     borders: tuple[ZeroBorder, ...] = ()
+    diagonal: ZeroBorder | None = None
     padding: PaddedPixels | None = None
 
     @property

@@ -10,6 +10,7 @@ from functools import partial
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.asking_planning import with_next_steps
 from symgrad.codegen.contract.border import with_borders
+from symgrad.codegen.contract.diagonal import with_diagonal
 from symgrad.codegen.contract.part_planning import in_parts
 from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.contract.scratch import scratch_bytes
@@ -27,6 +28,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
 )
 from symgrad.codegen.loops.rewrite import index_names
+from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import Target
 from symgrad.cost_model import BYTES_BETWEEN_PIECES
 from symgrad.cost_model.products import CACHES_STREAMED, epilogue_cycles
@@ -38,7 +40,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = _plan_by_runs(product, target)
     if product.parallel is not None and product.parallel.by is not None:
         plan = in_parts(plan, product.parallel, target.memory)
-    borders = product.borders
+    borders = _padding_of(product)
     if plan.padding is not None:
         borders = tuple(replace(border, absent=False) for border in borders)  # it is packed
     plan = with_borders(plan, borders)
@@ -52,6 +54,8 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     plan = replace(plan, next_right=_next_right(product, plan, target))
+    if product.parallel is None:
+        plan = with_diagonal(plan, product.borders)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
@@ -96,13 +100,17 @@ def _plan_of_sums(product: Product, lhs: Operand, target: Target) -> ContractPla
         result,
         target,
         streams=_streams(product),
-        borders=product.borders,
+        borders=_padding_of(product),
     )
     plan = planned()
     # Tiles that ask for what the next product reads are worth more than full vectors.
     is_other = plan.method in ("split", "held")
     asks = is_other and _goes_on(product, replace(plan, method="tile")) is not None
     return planned(only_tiles=True) if asks else plan
+
+
+def _padding_of(product: Product) -> tuple[ZeroBorder, ...]:
+    return tuple(border for border in product.borders if not border.is_diagonal)
 
 
 def _result_of(product: Product) -> Store:

@@ -55,7 +55,7 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
 
 def is_even(plan: ContractPlan, unrolled: int) -> bool:
     """Return whether all steps of k that a microkernel is called with are whole iterations."""
-    if plan.borders:
+    if plan.borders or (plan.diagonal is not None and unrolled > 1):
         return False
     last = plan.k - (plan.k_blocks - 1) * plan.block_k
     runs = [plan.walked_piece] if plan.walks_pieces else [min(plan.k, plan.block_k), last]

@@ -122,7 +122,10 @@ def _verify_border(product: Product, border: ZeroBorder) -> None:
         assert place in places[:-1], f"{text}: {variable} has no such digit"
         following = places[places.index(place) + 1]
         assert following == place * count, f"{text}: {count} of {variable} are no digit"
-    assert min(border.row_step, border.term_step) > 0, f"{text}: {border} does not go on"
+    goes_on = min(border.row_step, border.term_step) > 0
+    assert goes_on or (border.is_diagonal and border.term_step == 1 and not border.absent), (
+        f"{text}: {border} does not go on"
+    )
     assert border.first <= border.stop, f"{text}: {border} stops before it begins"
 
 

@@ -71,7 +71,9 @@ class ZeroBorder:
     Row m and term k meet in line `1 * (m // 8 % 7) + 1 * (k // 512 % 3)` of a padded image, and
     what is not in the lines 1 to 7 is padding. So terms may be left out, where the right operand
     has nothing that makes another number than 0 of them. An `absent` one (`absent(8, 7, 1)...`) is
-    in no memory: the operand has no elements there, and 0 is taken for them.
+    in no memory: the operand has no elements there, and 0 is taken for them. One along a diagonal,
+    `border(1, 64, -1)(1, 64, 1)(-63, 1)`, has lines that terms go up and rows go down: here an
+    operand is 0 where a term is behind the row, as weights of queries are for keys behind them.
     """
 
     row_place: int
@@ -92,6 +94,11 @@ class ZeroBorder:
             for end in (self.first, self.stop)
         )
         return first, max(first, stop)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether lines are diagonals: of a row one term further than of the row above."""
+        return (self.row_place, self.term_place) == (1, 1) and self.row_step == -self.term_step
 
     def is_along(self, run: int) -> bool:
         """Return whether a run of so many terms is a whole walk across the lines."""

@@ -18,6 +18,7 @@ from symgrad.codegen.program.fuse_products import fuse_products
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.lay_out_constants import lay_out_constants, narrow_constants
+from symgrad.codegen.program.leave_out_zeros import tell_of_zeros
 from symgrad.codegen.program.place_results import place_results
 from symgrad.codegen.program.polls import polled_loops
 from symgrad.codegen.program.print import print_instrs
@@ -76,6 +77,14 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         after={
             "tile-products": "blocks of rows are products of other sizes, tiled anew",
             "parallelize": "they are shared anew, and which are fused does not depend on it",
+        },
+    ),
+    ProgramPass(
+        "leave-out-zeros",
+        lambda program, given: tell_of_zeros(program, given.target),
+        after={
+            "fuse-products": "what masks are read for is computed where products read it",
+            "parallelize": "tiles that threads share are those of whole products",
         },
     ),
     ProgramPass(

@@ -1,0 +1,91 @@
+"""Sparsity of causal masks: products of what a mask leaves are told where it does not hold.
+
+    launch @k0(temporary0)            // temporary0[64*i + j] = i >= j
+    launch @k1(..., temporary0, ...)  // w = select(temporary0[64*i + j], ..., 0.0), products
+
+A mask that a kernel computes of nothing is the same in each step, so that kernel is run here, in
+the interpreter. What is made of products `schedule/diagonal_zeros.py` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.program.kernel_names import KernelNames
+from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
+from symgrad.codegen.program.rewrite_launches import rewrite_launches
+from symgrad.codegen.schedule.diagonal_zeros import leave_out_zeros, mask_names
+from symgrad.codegen.target import Target
+from symgrad.cost_model.products import LARGEST_MASK
+from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
+
+_Array = np.ndarray[Any, Any]
+
+
+def tell_of_zeros(program: Program, target: Target) -> Program:
+    """Return `program` with products that are told of zeros beside a diagonal."""
+    reading = {k.name: found for k in program.kernels if (found := mask_names(k))}
+    if not reading:
+        return program
+    names = KernelNames(program.kernels)
+    masks = _masks(program)
+
+    def changed(instr: Instr) -> Instr:
+        if not isinstance(instr, Launch) or instr.kernel.name not in reading:
+            return instr
+        given = dict(zip(instr.kernel.params, instr.arguments, strict=True))
+        starts = dict(zip(instr.kernel.params, instr.starts, strict=True))
+        known = {
+            param.name: masks[argument][starts[param] :]
+            for param, argument in given.items()
+            if param.name in reading[instr.kernel.name] and argument in masks
+        }
+        kernel = leave_out_zeros(instr.kernel, known, target) if known else instr.kernel
+        if kernel == instr.kernel:
+            return instr
+        return replace(instr, kernel=names.shared(kernel), fused=instr.fused or (instr,))
+
+    def rewrite(instrs: list[Instr]) -> None:
+        instrs[:] = map(changed, instrs)
+
+    return rewrite_launches(program, names, rewrite)
+
+
+def _masks(program: Program) -> Mapping[Any, _Array]:
+    """Return what constants of bools hold, and temporaries that one launch computes of nothing."""
+    written = Counter(
+        argument
+        for launch in program.launches
+        for argument, param in zip(launch.arguments, launch.kernel.params, strict=True)
+        if param.mode != "in"
+    )
+    found: dict[Any, _Array] = {
+        buffer: program.constants[buffer.number].array.reshape(-1)
+        for buffer in set(buffers_of(program.all_instrs))
+        if buffer.place == "constant" and buffer.type.dtype.is_bool
+    }
+    for instr in program.instrs:
+        if not isinstance(instr, Launch) or len(instr.arguments) != 1 or instr.starts != (0,):
+            continue
+        (argument,), (param,) = instr.arguments, instr.kernel.params
+        is_whole = isinstance(argument, Buffer) and argument.place == "temporary"
+        is_mask = param.dtype.is_bool and param.mode == "out" and param.count <= LARGEST_MASK
+        if is_whole and is_mask and written[argument] == 1 and not instr.kernel.can_fail:
+            found[argument] = _computed(instr.kernel)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _computed(kernel: Kernel) -> _Array:
+    (param,) = kernel.params
+    mask = np.zeros(param.count, np.bool_)
+    run_kernel(kernel, {param.name: mask})
+    return mask

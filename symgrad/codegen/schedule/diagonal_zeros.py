@@ -1,0 +1,252 @@
+"""Sparsity of triangular operands: products are told of zeros beside a diagonal of one.
+
+    for i in 0..64 { for j in 0..64 { ... t4 = select(t1, t3, 0.0)  w[64*i + j] = t4 } }
+    product s: f32 for (m in 0..64) (n in 0..32) (k in 0..64) w[0] by (64, 1) * v[0] by (32, 1) ...
+
+where t1 is m[64*i + j] of a mask that only holds for j <= i, becomes, with the same loops,
+
+    product s: f32 for ... w[0] by (64, 1) * v[0] by (32, 1) border(1, 64, -1)(1, 64, 1)(-63, 1) ...
+
+Terms with these zeros may then be left out. What masks hold is given: a kernel reads them as data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.codegen.contract.products import blocking_of, product_plan
+from symgrad.codegen.loops.index_arithmetic import index_of
+from symgrad.codegen.loops.language import (
+    Atom,
+    Const,
+    Expr,
+    For,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Product,
+    Ref,
+    Select,
+    SortRows,
+    Stmt,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.rewrite import buffers_used, statements
+from symgrad.codegen.loops.strided import ZeroBorder
+from symgrad.codegen.target import Target
+from symgrad.cost_model.products import LEAST_OF_TRIANGLE
+from symgrad.records import dataclass, replace
+
+Masks = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Zeros:
+    """A matrix in a buffer that is 0 but from diagonal `first` to the one before `stop`."""
+
+    operand: StridedOperand
+    shape: tuple[int, int]
+    first: int
+    stop: int
+
+
+def mask_names(kernel: Kernel) -> list[str]:
+    """Return the parameters that say where elements of an operand of a product are zeros."""
+    body = list(statements(kernel.body))
+    operands = {o.buffer for s in body if isinstance(s, Product) for o in (s.lhs, s.rhs)}
+    loads = {s.name: s.value for s in body if isinstance(s, Let) and isinstance(s.value, Load)}
+    values = {s.name: s.value for s in body if isinstance(s, Let)}
+    found = set()
+    for store in body:
+        if isinstance(store, Store) and store.buffer in operands:
+            mask = _mask_of(store, values)
+            found |= {loads[mask].buffer} if mask in loads else set()
+    return [p.name for p in kernel.params if p.name in found and p.mode == "in"]
+
+
+def leave_out_zeros(kernel: Kernel, masks: Masks, target: Target) -> Kernel:
+    """Return `kernel` with borders of its products, given what some of its parameters hold."""
+    return replace(kernel, body=_Walk(masks, target).body(kernel.body))
+
+
+def _mask_of(store: Store, values: Mapping[str, Expr]) -> str | None:
+    """Return the value that chooses between what is stored and 0, None if nothing does."""
+    value = _value_of(store.value, values)
+    if isinstance(value, Op) and value.name == "exp":
+        value, zero = _value_of(value.args[0], values), -math.inf
+    else:
+        zero = 0.0
+    if not isinstance(value, Select) or not isinstance(value.condition, Ref):
+        return None
+    is_zero = isinstance(value.otherwise, Const) and value.otherwise.value == zero
+    return value.condition.name if is_zero else None
+
+
+def _value_of(atom: Atom, values: Mapping[str, Expr]) -> Expr | None:
+    return values.get(atom.name) if isinstance(atom, Ref) else None
+
+
+class _Walk:
+    """What is known of zeros where statements come one after another."""
+
+    def __init__(self, masks: Masks, target: Target) -> None:
+        self._masks, self._target = masks, target
+        self._extents: dict[str, int] = {}
+        self._values: dict[str, Expr] = {}
+        self._known: list[_Zeros] = []
+
+    def body(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return tuple(map(self._statement, body))
+
+    def _statement(self, statement: Stmt) -> Stmt:
+        if isinstance(statement, Product):
+            return self._product(statement)
+        if isinstance(statement, For):
+            return self._loop(statement)
+        self._note_values([statement])
+        self._forget(buffers_used([statement])[1])
+        return statement
+
+    def _forget(self, buffers: set[str]) -> None:
+        self._known = [z for z in self._known if z.operand.buffer not in buffers]
+
+    def _loop(self, loop: For) -> For:
+        self._extents[loop.var] = loop.extent
+        _, stored = buffers_used([loop])
+        self._forget(stored)
+        body = self.body(loop.body)
+        if loop.extent > 1:
+            # What an iteration has written is known in that iteration alone.
+            self._forget(stored)
+        for inner in loop.body:
+            store = _only_store(inner)
+            if isinstance(inner, For) and store and _is_written_once(loop.body, store.buffer):
+                self._note_values(inner.body)
+                self._found(store, (loop.var, loop.extent), (inner.var, inner.extent))
+        return replace(loop, body=body)
+
+    def _note_values(self, body: Sequence[Stmt]) -> None:
+        self._values |= {s.name: s.value for s in body if isinstance(s, Let)}
+
+    def _found(self, store: Store, row: tuple[str, int], column: tuple[str, int]) -> None:
+        """Note the zeros that a store has written, run for all rows and columns."""
+        mask = _mask_of(store, self._values)
+        load = self._values.get(mask) if mask is not None else None
+        if not isinstance(load, Load) or load.buffer not in self._masks:
+            return
+        rows, columns = (store.index.coefficient(var) for var, _ in (row, column))
+        index = self._without(store.index, row[0], column[0])
+        diagonals = self._diagonals(load, row, column)
+        if diagonals is not None and 0 not in (rows, columns):
+            operand = StridedOperand(store.buffer, index, rows, columns)
+            self._known.append(_Zeros(operand, (row[1], column[1]), *diagonals))
+
+    def _diagonals(
+        self, load: Load, row: tuple[str, int], column: tuple[str, int]
+    ) -> tuple[int, int] | None:
+        """Return between which diagonals a mask holds, whichever iteration the loops around do."""
+        axes = dict((row, column))
+        for atom, _ in load.index.terms:
+            if not isinstance(atom, str) or atom not in self._extents:
+                return None
+            if self._extents[atom] > 1:
+                axes.setdefault(atom, self._extents[atom])
+        names = list(axes)
+        place: Any = load.index.const
+        for name in names:
+            steps = np.arange(axes[name]) * load.index.coefficient(name)
+            place = place + steps.reshape([-1 if n == name else 1 for n in names])
+        rows, columns, *_ = np.nonzero(self._masks[load.buffer][place])
+        if not len(rows):
+            return None
+        across = columns - rows
+        return int(across.min()), int(across.max()) + 1
+
+    def _without(self, index: Index, *names: str) -> Index:
+        """Return an index without some variables, and those that are always 0."""
+        left = [
+            (atom, by)
+            for atom, by in index.terms
+            if atom not in names and self._extents.get(str(atom), 2) > 1
+        ]
+        return index_of(*left, const=index.const)
+
+    def _product(self, product: Product) -> Product:
+        self._extents |= dict((product.rows, product.columns))
+        told = self._told(product)
+        self._forget(buffers_used([product])[1])
+        self._note_values(product.body)
+        for store in product.body:
+            if isinstance(store, Store):
+                self._found(store, product.rows, product.columns)
+        return told
+
+    def _told(self, product: Product) -> Product:
+        """Return `product` with a border, if an operand has enough zeros.
+
+        Its sums are in the order of the terms, as they are with fewer of these.
+        """
+        if product.borders or product.parallel is not None or not self._known:
+            return product
+        for turned in (product, _turned(product)):
+            shape = turned.rows[1], turned.inner[1]
+            lhs = replace(turned.lhs, index=self._without(turned.lhs.index))
+            found = (_along(zeros, lhs, shape) for zeros in self._known)
+            across = next((diagonals for diagonals in found if diagonals is not None), None)
+            if across is None:
+                continue
+            border = ZeroBorder(1, shape[0], -1, 1, shape[1], 1, *across)
+            told = replace(turned, borders=(border,))
+            plan = product_plan(told, self._target)
+            is_left_out = plan.diagonal is not None and border.share_left_out >= LEAST_OF_TRIANGLE
+            if is_left_out and product_plan(product, self._target).method == plan.method:
+                return replace(told, blocking=blocking_of(plan))
+        return product
+
+
+def _only_store(loop: Stmt) -> Store | None:
+    """Return the last statement of a loop if that is a store and all others are values."""
+    *values, last = loop.body if isinstance(loop, For) and loop.body else (None,)
+    are_values = all(isinstance(value, Let) for value in values)
+    return last if isinstance(last, Store) and are_values else None
+
+
+def _is_written_once(body: Sequence[Stmt], buffer: str) -> bool:
+    """Return whether one store of a body writes to a buffer, and nothing else does."""
+    found = list(statements(body))
+    stores = sum(isinstance(s, Store) and s.buffer == buffer for s in found)
+    return stores == 1 and not any(isinstance(s, SortRows) for s in found)
+
+
+def _turned(product: Product) -> Product:
+    """Return the product of the transposed operands, whose result is the transposed one."""
+    lhs, rhs = (
+        replace(
+            operand,
+            rows=operand.columns,
+            columns=operand.rows,
+            row_digits=operand.column_digits,
+            column_digits=operand.row_digits,
+        )
+        for operand in (product.rhs, product.lhs)
+    )
+    return replace(product, rows=product.columns, columns=product.rows, lhs=lhs, rhs=rhs)
+
+
+def _along(
+    zeros: _Zeros, operand: StridedOperand, shape: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Return between which diagonals an operand is not 0, if that is the matrix of `zeros`."""
+    if operand == zeros.operand and shape == zeros.shape:
+        return zeros.first, zeros.stop
+    other = replace(operand, rows=operand.columns, columns=operand.rows)
+    if other == zeros.operand and shape[::-1] == zeros.shape:
+        return 1 - zeros.stop, 1 - zeros.first
+    return None
