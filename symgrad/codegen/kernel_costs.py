@@ -200,6 +200,7 @@ def _loops(statement: Stmt) -> str:
         case Fold():
             inner = " ".join(text for s in statement.body if (text := _loops(s)))
             lanes = f" lanes({statement.lanes})" if statement.lanes > 1 else ""
+            lanes += " asks" * statement.asks
             return f"fold {statement.extent}{lanes} {inner}".rstrip()
         case Prefix():
             lanes = f" lanes({statement.lanes})" if statement.lanes > 1 else ""

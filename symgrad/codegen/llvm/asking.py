@@ -1,4 +1,4 @@
-"""Software prefetch in loops: lines of the next row, of the next page, or of results."""
+"""Software prefetch in loops: lines further on, of the next row or page, or of results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from symgrad.codegen.llvm.scope import AskedLine, KernelScope
 from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Stmt
 from symgrad.codegen.loops.next_matrices import asked_by
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.loops.next_rows import next_of_windows, next_rows, rows_ahead
+from symgrad.codegen.loops.next_rows import (
+    next_of_windows,
+    next_rows,
+    read_first,
+    rows_ahead,
+    rows_behind,
+    sweeps,
+)
+from symgrad.cost_model import BYTES_ASKED_AHEAD
 
 LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer hold LLVM up
 
@@ -52,9 +60,19 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
 
 
 def emit_asking_in_fold(scope: KernelScope, fold: Fold) -> None:
-    """Ask for the place of a row of windows that the loop around the vectors reads next."""
+    """Ask for what comes next of windows, or of rows that vectors of `fold` are along.
+
+    Of windows it is the place that the loop around the vectors reads next; of rows it is what the
+    loop behind the fold reads at this place, or where no loop is, what is further on.
+    """
     along = scope.vector.variable
     if not fold.asks or scope.around is None or along is None or scope.written_out is not None:
+        return
+    if along == fold.var:
+        is_alone = len(sweeps(scope.around, fold.extent)) == 1
+        for buffer, index in read_first(fold) if is_alone else rows_behind(scope.around, fold):
+            ahead = is_alone * BYTES_ASKED_AHEAD // scope.params[buffer].dtype.itemsize
+            _ask_for(scope, buffer, replace(index, const=index.const + ahead), is_near=True)
         return
     for buffer, index in next_of_windows(scope.around, along, fold):
         _ask_for(scope, buffer, index, is_near=False)

@@ -247,7 +247,8 @@ class Fold(Combining):
     with n/2, 1 with n/2 + 1, ...), and the elements that are left are combined onto the result one
     by one. The order is thereby fixed, whatever the machine's vectors are. An item that does not
     depend on the fold's variable is one like any other. One that `asks` brings near what the next
-    iteration of the loop around reads of windows.
+    iteration of the loop around reads of windows; or with lanes, of rows, what loops behind it read
+    first at the same place, or if it is the only loop along them what it reads further on itself.
     """
 
     asks: bool = False

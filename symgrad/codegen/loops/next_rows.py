@@ -6,7 +6,14 @@
     }
 
 reads `x[1024*i + k + 1024]` then; of shorter rows it is one of those behind it that is far enough
-away. Of windows it reads all rows but one again:
+away. What a loop reads that none before it does, the last fold before it may ask for, of this row:
+
+    for i in 0..256 ordered {
+      fold ... for j in 0..1024 lanes(32) asks { ... x[1024*i + j] ... }
+      fold ... g[1024*i + k] ...
+    }
+
+Of windows it reads all rows but one again:
 
     for i in 0..54 ordered {
       for c in 0..128 vector(32) {
@@ -14,13 +21,22 @@ away. Of windows it reads all rows but one again:
       }
     }
 
-Which loop asks, and where it pays, is decided in `schedule/ask_for_rows.py` and in
-`schedule/ask_for_windows.py`; how, in `llvm/asking.py`.
+A loop along rows of which each stage has another one, as of a pipeline,
+
+    for i in 0..259 ordered {
+      fold ... for k in 0..1024 lanes(32) asks { ... x[1024*a + k] ... x[1024*b + k] ... }
+    }
+
+reads one of them first, `x[1024*a + k]`, and further on what is behind that place: rows follow one
+another. Which loop asks, and where it pays, is decided in `schedule/ask_for_rows.py`, in
+`schedule/ask_for_windows.py` and in `schedule/pipeline_rows.py`; how, in `llvm/asking.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from symgrad.codegen.loops.language import Fold, For, Index, Reduction
 from symgrad.codegen.loops.rewrite import (
@@ -41,16 +57,43 @@ def sweeps(around: For, extent: int) -> list[For | Reduction]:
 def next_rows(around: For, loop: For) -> list[tuple[str, Index]]:
     """Return what the next iteration of `around` reads where `loop` is in this one.
 
-    Rows lie side by side, are as long as `loop`, and nothing in `around` writes to them.
+    Rows lie side by side, are as long as `loop`, and nothing in `around` writes to them. What folds
+    ask for is not among them.
     """
-    _, stored = buffers_used((around,))
+    every = sweeps(around, loop.extent)
+    folds = [sweep for sweep in every if isinstance(sweep, Fold) and sweep.asks]
+    asked = {buffer for fold in folds for buffer, _ in rows_behind(around, fold)}
     found: dict[tuple[str, Index], None] = {}
-    for sweep in sweeps(around, loop.extent):
-        for buffer, index in accesses(sweep.body):
-            if buffer not in stored and _is_row(index, around, sweep):
-                here = substitute_variable(index, sweep.var, Index(0, ((loop.var, 1),)))
+    for sweep in every:
+        for buffer, here in _rows_of(around, sweep, loop.var):
+            if buffer not in asked:
                 found[buffer, replace(here, const=here.const + loop.extent)] = None
     return list(found)
+
+
+def rows_behind(around: For, fold: Fold) -> list[tuple[str, Index]]:
+    """Return what loops behind `fold` read where it is, of rows that none before them reads.
+
+    These are the loops up to the next fold, but none from one on that asks for the next row.
+    """
+    every = sweeps(around, fold.extent)
+    number = [sweep.var for sweep in every].index(fold.var) + 1
+    known = set().union(*(buffers_used(sweep.body)[0] for sweep in every[:number]))
+    behind = list(
+        takewhile(lambda sweep: not (isinstance(sweep, For) and sweep.asks), every[number:])
+    )
+    folds = (n for n, sweep in enumerate(behind, 1) if isinstance(sweep, Reduction))
+    last = next(folds, len(behind))
+    places = (place for sweep in behind[:last] for place in _rows_of(around, sweep, fold.var))
+    return list(dict.fromkeys(place for place in places if place[0] not in known))
+
+
+def _rows_of(around: For, sweep: For | Reduction, variable: str) -> Iterator[tuple[str, Index]]:
+    """Yield what a sweep reads of rows that nothing in `around` writes to, at `variable`."""
+    _, stored = buffers_used((around,))
+    for buffer, index in accesses(sweep.body):
+        if buffer not in stored and _is_row(index, around, sweep):
+            yield buffer, substitute_variable(index, sweep.var, Index(0, ((variable, 1),)))
 
 
 def next_of_windows(around: For, along: str, fold: Fold) -> list[tuple[str, Index]]:
@@ -74,6 +117,20 @@ def next_of_windows(around: For, along: str, fold: Fold) -> list[tuple[str, Inde
     )
     following = [(key[0], replace(i, const=i.const + row[key])) for key, i in last.items()]
     return following if is_window else []
+
+
+def read_first(fold: Fold) -> list[tuple[str, Index]]:
+    """Return where a fold along rows reads first of each buffer that it walks through by rows.
+
+    Rows lie side by side, are as long as the fold, and it writes to none of them.
+    """
+    _, stored = buffers_used(fold.body)
+    found: dict[str, Index] = {}
+    for buffer, index in accesses(fold.body):
+        factors = [factor for atom, factor in index.terms if atom != fold.var]
+        if buffer not in stored and index.coefficient(fold.var) == 1 and fold.extent in factors:
+            found.setdefault(buffer, index)
+    return list(found.items())
 
 
 def rows_ahead(nbytes: int) -> int:

@@ -15,7 +15,8 @@ becomes
 The first sweep over a row waits for memory, and the others read what is in the nearest cache then,
 while memory rests: a processor reads ahead only of what is read. So the sweep that computes most
 asks for the next row, or for one behind it if rows are short: those of one array alone, of which it
-computes a function, since memory does not rest for long there. No result changes.
+computes a function, since memory does not rest for long there. A row that is read before
+that sweep, and not by the first one, the last fold before asks for. No result changes.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
-from symgrad.codegen.loops.language import For, Kernel, Param, Stmt
-from symgrad.codegen.loops.next_rows import next_rows, sweeps
+from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
+from symgrad.codegen.loops.next_rows import next_rows, rows_behind, sweeps
 from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.cost_model import (
     BYTES_SWEPT,
@@ -54,7 +55,18 @@ def _of_rows(loop: For, params: dict[str, Param]) -> For:
     if len(sweeps(loop, longest.extent)) < 2 or not _are_long(loop, longest, params):
         return loop
     marked = replace(longest, asks=True)
-    return replace(loop, body=tuple(marked if s is longest else s for s in loop.body))
+    loop = replace(loop, body=tuple(marked if s is longest else s for s in loop.body))
+    place = loop.body.index(marked)
+    folds = (
+        replace(s, asks=True) if isinstance(s, Fold) and _asks(loop, s) else s
+        for s in loop.body[:place]
+    )
+    return replace(loop, body=(*folds, *loop.body[place:]))
+
+
+def _asks(around: For, fold: Fold) -> bool:
+    """Return whether a loop behind a fold is the first one to read some rows."""
+    return fold.lanes > 1 and bool(rows_behind(around, fold))
 
 
 def _are_long(around: For, loop: For, params: dict[str, Param]) -> bool:

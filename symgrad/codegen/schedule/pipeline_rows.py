@@ -31,6 +31,7 @@ from functools import partial
 from symgrad.codegen.loops.language import (
     Check,
     Const,
+    Fold,
     For,
     Index,
     IndexValue,
@@ -43,12 +44,14 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
+from symgrad.codegen.loops.next_rows import read_first
 from symgrad.codegen.loops.rewrite import buffers_used, index_names, substitute_variable
 from symgrad.codegen.schedule.contract_rows import change_indices, of_row
 from symgrad.codegen.schedule.stage_parts import StageBody, StagePart, carried_vectors, joined_folds
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     LEAST_PIPELINED,
+    LEAST_ROW_ASKED,
     MOST_ROWS_ON_THEIR_WAY,
     SHARE_HELD,
     SHARE_OF_ROWS_APART,
@@ -109,9 +112,21 @@ def pipeline_rows(
         return None
     before = (s for part in parts for s in part.before)
     after = (s for part in parts for s in part.after)
-    body = (*placed, *before, joined_folds(parts, column, min(extents), min(lanes)), *after)
+    joined = joined_folds(parts, column, min(extents), min(lanes))
+    asking = replace(joined, asks=_asks(joined, params, target))
+    body = (*placed, *before, asking, *after)
     pipelined = replace(loop, extent=loop.extent + delay, body=body, ordered=True)
     return Pipeline(cleared, pipelined, count)
+
+
+def _asks(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
+    """Return whether a fold asks for what is further on: long rows that no cache of a core holds.
+
+    Short rows are read as fast as they are computed with.
+    """
+    read = [params[buffer].dtype.itemsize for buffer, _ in read_first(fold)]
+    total = sum(params[name].nbytes for name in set().union(*buffers_used(fold.body)))
+    return fold.extent * min(read, default=0) >= LEAST_ROW_ASKED and total > target.memory.l2_bytes
 
 
 def _rows_kept(stages: Sequence[StageBody], scratch: Mapping[str, int], apart: int) -> int:

@@ -29,7 +29,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.loops.next_rows import next_rows, rows_ahead, sweeps
+from symgrad.codegen.loops.next_rows import next_rows, read_first, rows_ahead, rows_behind, sweeps
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
 from symgrad.codegen.schedule.interleave import body_flops, live_values
@@ -38,7 +38,7 @@ from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import SHARE_OF_LOOP, SHARING_CYCLES
+from symgrad.cost_model import BYTES_ASKED_AHEAD, SHARE_OF_LOOP, SHARING_CYCLES
 
 
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
@@ -114,6 +114,21 @@ def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
                 f"{loop.var} asks for {row} of {loop.extent} elements: {count} loops sweep "
                 "over each, of which the first alone would read from memory"
             )
+        if isinstance(loop, Fold) and loop.asks and loop.lanes > 1:
+            yield from _fold_reasons(around, loop)
+
+
+def _fold_reasons(around: For, fold: Fold) -> Iterator[str]:
+    if behind := rows_behind(around, fold):
+        yield (
+            f"{fold.var} asks for this row of {len(behind)} buffers: loops behind it are the first "
+            "ones to read it, and would wait for memory"
+        )
+    elif read := read_first(fold):
+        yield (
+            f"{fold.var} asks for what is {BYTES_ASKED_AHEAD:,} bytes further on in {len(read)} "
+            f"buffers: rows of {fold.extent} elements come from beyond the caches of a core"
+        )
 
 
 def _matrix_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import For, Index
-from symgrad.codegen.loops.next_rows import next_rows, rows_ahead
+from symgrad.codegen.loops.language import Fold, For, Index
+from symgrad.codegen.loops.next_rows import next_rows, rows_ahead, rows_behind
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
@@ -53,6 +53,52 @@ def test_the_loop_that_computes_most_asks_for_rows_that_are_read():
     (rows,) = (loop for loop in kernel.body if isinstance(loop, For))
     (asking,) = (loop for loop in rows.body if isinstance(loop, For) and loop.asks)
     assert next_rows(rows, asking) == [("x", Index(1024, (("i", 1024), ("k", 1))))]
+
+
+SUM = """    fold q: f32 = 0.0 for r in 0..1024 lanes(32) {
+      s: f32 = w[1024*i + r]
+      yield s
+    } combine (u) (v) {
+      z: f32 = add(u, v)
+      yield z
+    }
+"""
+WEIGHTED = (
+    SOFTMAX.replace("(in x", "(in w: f32[262144], in x")
+    .replace("sub(f, m)", "sub(f, q)")
+    .replace("    for k in", SUM + "    for k in")
+)
+
+
+def test_a_fold_asks_for_what_is_read_before_the_loop_that_asks():
+    kernel = ask_for_rows(parse_kernel(WEIGHTED))
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert "for j in 0..1024 lanes(32) asks {" in text
+    assert "for k in 0..1024 vector(16) asks {" in text
+    assert text.count("asks") == 2
+    assert print_kernel(parse_kernel(text)) == text
+    (rows,) = (loop for loop in kernel.body if isinstance(loop, For))
+    first, second, exp = rows.body[:3]
+    assert isinstance(first, Fold)
+    assert isinstance(second, Fold)
+    assert rows_behind(rows, first) == [("w", Index(0, (("i", 1024), ("j", 1))))]
+    assert rows_behind(rows, second) == []
+    assert isinstance(exp, For)
+    assert [buffer for buffer, _ in next_rows(rows, exp)] == ["x"]  # the fold asks for the other
+
+
+def test_what_is_read_behind_the_loop_that_asks_it_asks_for_itself():
+    text = WEIGHTED.replace("sub(f, q)", "sub(f, m)").replace(
+        "o: f32 = e[l]", "o: f32 = w[1024*i + l]"
+    )
+    asked = ask_for_rows(
+        parse_kernel(text.replace("s: f32 = w[1024*i + r]", "s: f32 = x[1024*i + r]"))
+    )
+    assert print_kernel(asked).count("asks") == 1
+    (rows,) = (loop for loop in asked.body if isinstance(loop, For))
+    (asking,) = (loop for loop in rows.body if isinstance(loop, For) and loop.asks)
+    assert {buffer for buffer, _ in next_rows(rows, asking)} == {"w", "x"}
 
 
 @pytest.mark.parametrize(

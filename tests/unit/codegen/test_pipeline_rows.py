@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import For, Kernel, Store
+from symgrad.codegen.loops.language import Check, Fold, For, Kernel, Store
+from symgrad.codegen.loops.next_rows import read_first
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
@@ -91,6 +92,24 @@ def test_a_function_of_rows_has_the_same_bits(function, threads, rows):
     graph = row_program(function, rows)
     plain = compiled_rows(graph, threads, "distribute-rows", "pipeline-rows")
     assert_same_bits(compiled_rows(graph, threads), plain, rows)
+
+
+def test_long_rows_that_no_cache_of_a_core_holds_are_asked_for():
+    x, g = sg.placeholder((256, 1024)), sg.placeholder((256, 1024))
+    y = sg.nn.softmax(x)
+    step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
+    (kernel,) = step.kernels
+    assert any("bytes further on in 2 buffers" in reason for reason in kernel.reasons)
+    assert "asks" not in print_kernel(_pipelined(ROWS))  # short ones
+    few = sg.placeholder((32, 1024))  # in the caches of a core
+    assert "asks" not in sg.compile([few], sg.nn.softmax(few), target="x86-64-v4").ir("loops")
+    text = step.ir("loops")
+    rows = parse_kernel(text[text.index("kernel @") : text.index("program @")]).body[-1]
+    assert isinstance(rows, For)
+    (fold,) = (s for s in rows.body if isinstance(s, Fold))
+    places = [index.terms[0] for _, index in read_first(fold)]
+    checks = [s.name for s in rows.body if isinstance(s, Check)]
+    assert places == [(checks[0], 1024), (checks[2], 1024)]  # the first stages that read x and g
 
 
 def test_a_kernel_says_how_its_rows_are_pipelined():
