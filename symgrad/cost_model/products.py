@@ -64,6 +64,7 @@ MANY_PANELS = 8
 SPARE_OF_BLOCK = 0.25  # of its cache that a block may have more, rather than leave a small one
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
+SHARE_OF_KEPT_ROWS = 0.25  # of the second-level cache, for sums until an epilogue has whole rows
 FEW_STREAMS = 2  # a result, or what it replaces and a bias: fewer than an optimizer has
 # What a loop reads in each iteration is packed before it, in panels of so many bytes: where rows of
 # a weight are several panels, so many rows of results are read for, and the loop runs so often.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.contract.digits import CountedAxis, scaled
 from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model.products import MOST_STEPS_A_LINE, STEPS_A_ROW
@@ -47,8 +47,9 @@ class ContractPlan:
     make a block, for which `block_k` terms are added at once. A band of `band_tiles` tiles is
     finished before the next begins, which bounds the memory for unfinished sums. Of the left
     `packed_terms` of all tiles of a block are packed before the next ones. With `rows_first` the
-    tiles of a block follow one another along its rows, else down its columns. The epilogue gets
-    vectors of `vector_width` elements. Terms with the zeros of `borders` of the left are left out,
+    tiles of a block follow one another along its rows, else down its columns; of one that
+    `keeps_rows` the epilogue goes through row after row, each through all panels. It gets vectors
+    of `vector_width` elements. Terms with the zeros of `borders` of the left are left out,
     as long as what is packed of the right is finite; what is packed of windows has the zeros of
     `padding`, which are in no memory. With `asks_for_next` a tile asks for its rows of the left in
     the next block of k, in the last one for those of the next tile; with `asks_for_panel` it asks
@@ -101,6 +102,7 @@ class ContractPlan:
     next_right: int = 0
     result_row: int = 0
     is_streamed: bool = False
+    keeps_rows: bool = False
     packs_late: bool = False
     part_columns: int = 0
     part_rows: int = 0
@@ -248,11 +250,11 @@ class ContractPlan:
         pixels = self.pixels
         rows, columns = pixels.row_digits, pixels.column_digits
         (_, first), *further = rows or ((self.row_run, self.row_run),)
-        above = tuple((place // self.row_run, _scaled(by, scale)) for place, by in further)
-        along = tuple((place, _scaled(by, scale)) for place, by in columns)
+        above = tuple((place // self.row_run, scaled(by, scale)) for place, by in further)
+        along = tuple((place, scaled(by, scale)) for place, by in columns)
         return (
-            CountedAxis(_scaled(first, scale), above, self.runs),
-            CountedAxis(_scaled(pixels.column_stride, scale), along, self.k),
+            CountedAxis(scaled(first, scale), above, self.runs),
+            CountedAxis(scaled(pixels.column_stride, scale), along, self.k),
         )
 
     @property
@@ -319,6 +321,8 @@ class ContractPlan:
     @property
     def tile_row(self) -> int:
         """Elements from a row of a stored tile to the next one."""
+        if self.keeps_rows:
+            return self.block_panels * self.tile_columns
         return self.result_row or self.tile_columns
 
     @property
@@ -393,7 +397,3 @@ class ContractPlan:
             f"{self.method}({self.tile_rows}x{self.tile_columns}) along {self.vector_axis}"
             f" block(m={m}, n={n}, k={min(self.block_k, self.k)}) pack({packed})"
         )
-
-
-def _scaled(stride: int, scale: tuple[int, int]) -> int:
-    return stride * scale[0] // scale[1]

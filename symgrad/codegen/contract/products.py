@@ -9,6 +9,7 @@ from functools import partial
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.asking_planning import with_next_steps
+from symgrad.codegen.contract.block_planning import with_kept_rows
 from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.part_planning import in_parts
 from symgrad.codegen.contract.plan import GoesOn
@@ -51,6 +52,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = with_next_steps(plan, _tiles_of_part(product, plan))
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
+    plan = with_kept_rows(plan, target.memory) if target.follows_pages else plan
     plan = replace(plan, next_right=_next_right(product, plan, target))
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
@@ -222,7 +224,7 @@ def places_to_prefetch(
     """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes.
 
     All of it together is larger than a near cache; or each buffer is, by far, where a microkernel
-    has not the time to ask for one row after another.
+    has not the time to ask for one row after another. Of whole rows a processor fetches it.
     """
     along = _along(product, plan)
     stores = [s for s in product.body if isinstance(s, Store)]
@@ -234,7 +236,7 @@ def places_to_prefetch(
         for buffer, index in dict.fromkeys(met)
         if index.coefficient(along) == 1 and checked.isdisjoint(index_names(index))
     ]
-    if plan.is_streamed:
+    if plan.is_streamed or plan.keeps_rows:
         return []
     size, near = plan.rows * plan.columns * plan.compute.itemsize, target.memory.l2_bytes
     has_time = replace(plan, met=len(places)).steps_a_row > 0
