@@ -9,7 +9,7 @@ from functools import partial
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.asking_planning import with_next_steps
-from symgrad.codegen.contract.block_planning import with_kept_rows
+from symgrad.codegen.contract.block_planning import has_digits, with_kept_rows
 from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.part_planning import in_parts
 from symgrad.codegen.contract.plan import GoesOn
@@ -50,6 +50,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
         plan = replace(plan, next_source=None)
     plan = with_next_steps(plan, _tiles_of_part(product, plan))
+    plan = _without_followed(plan, target)
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     plan = with_kept_rows(plan, target.memory) if target.follows_pages else plan
@@ -144,6 +145,18 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
         and target.architecture == "x86_64"
     )
     return replace(plan, result_row=row, is_streamed=is_streamed)
+
+
+def _without_followed(plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` whose tiles do not ask for the next rows of the left where a processor does.
+
+    Where rows lie side by side each step of k reads a line as far behind the last as that was
+    behind the one before. What follows such walks across pages has these lines in time, and to ask
+    for those of the next tile as well takes from what the second-level cache gives.
+    """
+    is_across = plan.left.row_stride == 1 and not has_digits(plan) and plan.goes_on is None
+    follows = target.follows_pages and is_across and plan.k_blocks == 1
+    return replace(plan, asks_for_next=plan.asks_for_next and not follows)
 
 
 def _tiles_of_part(product: Product, plan: ContractPlan) -> int:
