@@ -9,7 +9,14 @@ import importlib
 import os
 from typing import Any
 
-from symgrad.testing.timing import Clock, Contestant, Times, interleave, time_calls
+from symgrad.testing.timing import (
+    Clock,
+    Contestant,
+    Times,
+    interleave,
+    time_calls,
+    wait_for_threads,
+)
 
 __all__ = [
     "Clock",
@@ -19,6 +26,7 @@ __all__ = [
     "optional",
     "pin_to_one_core",
     "time_calls",
+    "wait_for_threads",
 ]
 
 

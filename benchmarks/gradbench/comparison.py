@@ -2,6 +2,7 @@
 
 C++ is compiled for this machine, with sums in any order. What it and symgrad compute must agree
 before anything is timed. Unlike GradBench's own numbers of JAX, those here wait for its results.
+All are on one core, so a turn begins when the threads of the one before have nothing left to do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from benchmarks.gradbench.particle import PARTICLE
 from benchmarks.gradbench.problem import Call, Problem, jax_call, symgrad_call
 from benchmarks.gradbench.saddle import SADDLE
 from benchmarks.report import Bar, Report
-from benchmarks.timing import Contestant, Times, interleave, optional, pin_to_one_core
+from benchmarks.timing import (
+    Contestant,
+    Times,
+    interleave,
+    optional,
+    pin_to_one_core,
+    wait_for_threads,
+)
 
 PROBLEMS = (LLSQ, LSE, KMEANS, ODE, DET, GMM, BA, HT, LSTM, PARTICLE, SADDLE)
 TOLERANCE = 1e-9
@@ -66,7 +74,8 @@ def times_of(problem: Problem, sizes: tuple[int, ...], library: CDLL | None, qui
             calls["C++"] = theirs.run
         if name in problem.jax and optional("jax") is not None:
             calls["JAX"] = jax_call(problem.jax[name], given)
-        found[name] = interleave(calls, rounds=1 if quick else 9, seconds=1e-4 if quick else 0.03)
+        rounds, seconds = (1, 1e-4) if quick else (9, 0.03)
+        found[name] = interleave(calls, rounds=rounds, seconds=seconds, settle=wait_for_threads)
     return found
 
 

@@ -54,6 +54,7 @@ EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
 STEPS_A_LINE = 4  # of k, in which a microkernel asks for a line of the next packed panel
 CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
+LEAST_STEPS_A_ROW = 4  # of k for a row: in fewer, lines come no sooner than those of a whole row
 STEPS_A_ROW = 16  # and at most for a row of what the next epilogue meets, if that is not much
 # A tile asks for where it is stored, by a branch in its loop, if it has so few for each line there.
 MOST_STEPS_A_LINE, MOST_STEPS_A_RIGHT_LINE = 24, 2
@@ -64,6 +65,7 @@ MANY_PANELS = 8
 SPARE_OF_BLOCK = 0.25  # of its cache that a block may have more, rather than leave a small one
 # Lanes along k read the longer operand once for each tile of the shorter, so one must be short.
 SHORT_OPERAND = 8
+SHARE_OF_KEPT_ROWS = 0.25  # of the second-level cache, for sums until an epilogue has whole rows
 FEW_STREAMS = 2  # a result, or what it replaces and a bias: fewer than an optimizer has
 # What a loop reads in each iteration is packed before it, in panels of so many bytes: where rows of
 # a weight are several panels, so many rows of results are read for, and the loop runs so often.

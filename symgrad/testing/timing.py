@@ -18,6 +18,8 @@ from symgrad.records import dataclass
 Contestant = Callable[[], object]
 Clock = Callable[[], float]
 
+QUIET_SECONDS, BUSY_SHARE = 0.002, 0.1  # for so long threads work less than such a share
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -45,20 +47,39 @@ def interleave(
     rounds: int,
     seconds: float = 0.002,
     clock: Clock = time.perf_counter,
+    settle: Callable[[], object] | None = None,
 ) -> dict[str, Times]:
     """Return the time of one call of each contestant, measured in `rounds` turns.
 
     A turn is as many calls as take `seconds`, at least one. The first turn only warms up. With
-    `time.thread_time` other programs count less, but so do other threads of the contestant.
+    `time.thread_time` other programs count less, but so do other threads of the contestant. What is
+    to be waited for before a turn, which does not count, is done by `settle`.
     """
     counts = {name: _calls_in(call, seconds, clock) for name, call in contestants.items()}
     found: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(rounds + 1):
         for name, call in contestants.items():
+            if settle is not None:
+                settle()
             spent = time_calls(call, counts[name], clock) / counts[name]
             if turn:
                 found[name].append(spent)
     return {name: Times(tuple(spent)) for name, spent in found.items()}
+
+
+def wait_for_threads(seconds: float = 0.2) -> bool:
+    """Wait until no other thread of this process works, for so long at most; return whether so.
+
+    Threads of a contestant may go on behind its results, as those that free its memory do: on one
+    core they would take the time of the next one.
+    """
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        before = time.process_time() - time.thread_time()
+        time.sleep(QUIET_SECONDS)
+        if time.process_time() - time.thread_time() - before < BUSY_SHARE * QUIET_SECONDS:
+            return True
+    return False
 
 
 def time_calls(call: Contestant, count: int, clock: Clock = time.perf_counter) -> float:

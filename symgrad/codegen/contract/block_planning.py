@@ -8,7 +8,14 @@ from symgrad.codegen.contract.panel_packing import is_jumped
 from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.window_planning import window_tiles
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.cost_model.products import FEW_READS, PACKED_PIXELS, PACKED_TERMS, SPARE_OF_BLOCK
+from symgrad.cost_model.products import (
+    FEW_READS,
+    LEAST_STEPS_A_ROW,
+    PACKED_PIXELS,
+    PACKED_TERMS,
+    SHARE_OF_KEPT_ROWS,
+    SPARE_OF_BLOCK,
+)
 from symgrad.records import replace
 
 
@@ -45,6 +52,25 @@ def with_short_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPl
         return plan
     terms = max(plan.lanes, memory.near_pages // 2)
     return replace(plan, block_k=min(plan.block_k, terms))
+
+
+def with_kept_rows(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+    """Return `plan` with an epilogue that goes through whole rows of as many panels as fit.
+
+    Of a tile it reaches a short piece of each of many rows, which no processor fetches ahead, and a
+    few steps of k leave no time to ask for them. Sums of whole rows wait in the second-level cache
+    until it follows these from end to end. A part for a thread has no higher tiles, so it keeps
+    rows only if the whole does.
+    """
+    is_plain = plan.method == "tile" and plan.pack_left == "none" and plan.rows_first
+    is_plain = is_plain and not (has_digits(plan) or plan.borders or plan.result_row)
+    is_large = plan.rows * plan.columns * plan.compute.itemsize > 2 * memory.l2_bytes
+    is_met_late = plan.met > 0 and is_large and plan.steps_a_row < LEAST_STEPS_A_ROW
+    if not (is_plain and is_met_late) or plan.k_blocks > 1 or plan.goes_on is not None:
+        return plan
+    kept = int(memory.l2_bytes * SHARE_OF_KEPT_ROWS) // plan.compute.itemsize
+    panels = _even_blocks(plan.block_panels, kept / (plan.tile_rows * plan.tile_columns))
+    return replace(plan, keeps_rows=True, block_panels=panels, met=0)
 
 
 def packs_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:

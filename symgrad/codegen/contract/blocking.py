@@ -220,56 +220,80 @@ class _LoopNest:
 
     def _emit_block(self, band: Extent, panels: Extent, tiles: Extent, steps: Extent) -> None:
         builder, plan = self._builder, self._plan
-        step, last_step = steps
         outer, inner = (tiles, panels) if plan.rows_first else (panels, tiles)
-        with final_loop(builder, *outer) as first, final_loop(builder, *inner) as second:
-            i, j = (first, second) if plan.rows_first else (second, first)
-            row, rows, is_short = self._places.rows_of(i)
-            column = self._places.column_of(j)
-            is_edge = self._places.is_edge(j)
-            panel = builder.sub(j, panels[0])
-            terms = self._terms((row, rows), steps)
-            first, last = terms.span
-            # Where k is in pieces, the microkernel finds each of them itself.
-            start = index(0) if plan.has_pieces else step
-            start = first if plan.diagonal is not None else start
-            left = self._places.left_at(row, start)
-            if plan.pack_left == "windows":
-                left = self._places.packed_window(i, tiles, steps)
-            elif plan.pack_left != "none":
-                left = self._places.packed_tile(builder.sub(i, tiles[0]))
-            right = source = self._places.right_at(start, column)
-            if plan.pack_right != "none":
-                right = self._places.packed_panel(panel)
-            is_first = builder.icmp_signed("==", i, band[0])
-            if plan.packs_late and not packs_within(plan):
-                with builder.if_then(is_first):
-                    self._emit_panel_packing(j, panels, steps)
-            packed = right
-            if plan.borders:
-                left_out = builder.mul(builder.sub(first, step), self._across(is_edge))
-                right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
-            sums = self._sums_at((builder.sub(i, band[0]), panel), (row, column))
-            resumes = builder.icmp_signed(">", step, index(0))
-            arguments: tuple[ir.Value, ...] = (sums, builder.sub(last, first))
-            arguments += (resumes, first) if plan.walks_pieces else (resumes,)
-            arguments += self._variants.told
-            number = TileOfBlock(i, panel, tiles, panels, steps)
-            arguments += self._asking.places(number, (left, right))
-            is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)
-            if plan.k_blocks > 1:
-                is_finished = builder.icmp_signed("==", last_step, self._sizes.k)
-            arguments += self._emit_met(i, (row, column, rows), is_finished)
-            arguments += tuple(itertools.chain(*terms.within))
-            sides = left, source, right
-            self._call_kernel(is_first, (is_short, is_edge), sides, arguments)
-            if plan.lacks_padding and plan.sees_zeros:
-                with builder.if_then(builder.not_(self._is_finite)):
-                    operands = packed, self._across(is_edge)
-                    emit_zero_products(builder, plan, operands, (sums, row, rows), steps)
-            if self._result_at is None:
-                with builder.if_then(is_finished):
-                    self._epilogue.emit(sums, row, column, rows, is_edge)
+        with final_loop(builder, *outer) as first:
+            with final_loop(builder, *inner) as second:
+                i, j = (first, second) if plan.rows_first else (second, first)
+                self._emit_tile((i, j), band, panels, tiles, steps)
+            if plan.keeps_rows:
+                self._emit_kept_rows(first, panels)
+
+    def _emit_kept_rows(self, tile: ir.Value, panels: Extent) -> None:
+        """Emit the epilogue of the rows of a tile, one after the other through all panels."""
+        builder, places = self._builder, self._places
+        row, rows, _ = places.rows_of(tile)
+        with final_loop(builder, index(0), rows) as i, final_loop(builder, *panels) as j:
+            line = places.row_at(i, builder.sub(j, panels[0]))
+            at = builder.add(row, i)
+            self._epilogue.emit_row(line, at, places.column_of(j), places.is_edge(j))
+
+    def _emit_tile(
+        self,
+        at: tuple[ir.Value, ir.Value],
+        band: Extent,
+        panels: Extent,
+        tiles: Extent,
+        steps: Extent,
+    ) -> None:
+        """Emit the sums of a tile of a panel, and their epilogue unless that goes by rows."""
+        (i, j), (step, last_step) = at, steps
+        builder, plan = self._builder, self._plan
+        row, rows, is_short = self._places.rows_of(i)
+        column = self._places.column_of(j)
+        is_edge = self._places.is_edge(j)
+        panel = builder.sub(j, panels[0])
+        terms = self._terms((row, rows), steps)
+        first, last = terms.span
+        # Where k is in pieces, the microkernel finds each of them itself.
+        start = index(0) if plan.has_pieces else step
+        start = first if plan.diagonal is not None else start
+        left = self._places.left_at(row, start)
+        if plan.pack_left == "windows":
+            left = self._places.packed_window(i, tiles, steps)
+        elif plan.pack_left != "none":
+            left = self._places.packed_tile(builder.sub(i, tiles[0]))
+        right = source = self._places.right_at(start, column)
+        if plan.pack_right != "none":
+            right = self._places.packed_panel(panel)
+        is_first = builder.icmp_signed("==", i, band[0])
+        if plan.packs_late and not packs_within(plan):
+            with builder.if_then(is_first):
+                self._emit_panel_packing(j, panels, steps)
+        packed = right
+        if plan.borders:
+            left_out = builder.mul(builder.sub(first, step), self._across(is_edge))
+            right = builder.gep(right, [left_out], source_etype=scalar_type(plan.compute))
+        sums = self._sums_at((builder.sub(i, band[0]), panel), (row, column))
+        resumes = builder.icmp_signed(">", step, index(0))
+        arguments: tuple[ir.Value, ...] = (sums, builder.sub(last, first))
+        arguments += (resumes, first) if plan.walks_pieces else (resumes,)
+        arguments += self._variants.told
+        number = TileOfBlock(i, panel, tiles, panels, steps)
+        arguments += self._asking.places(number, (left, right))
+        is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)
+        if plan.k_blocks > 1:
+            is_finished = builder.icmp_signed("==", last_step, self._sizes.k)
+        arguments += self._emit_met(i, (row, column, rows), is_finished)
+        arguments += tuple(itertools.chain(*terms.within))
+        sides = left, source, right
+        self._call_kernel(is_first, (is_short, is_edge), sides, arguments)
+        if plan.lacks_padding and plan.sees_zeros:
+            with builder.if_then(builder.not_(self._is_finite)):
+                operands = packed, self._across(is_edge)
+                emit_zero_products(builder, plan, operands, (sums, row, rows), steps)
+        if self._result_at is None and not plan.keeps_rows:
+            with builder.if_then(is_finished):
+                self._epilogue.emit(sums, row, column, rows, is_edge)
 
     def _terms(self, rows: tuple[ir.Value, ir.Value], steps: Extent) -> Terms:
         """Return which terms of a block a tile needs, given its first row and how many it has."""

@@ -48,3 +48,8 @@ class CountedAxis:
                 digit = builder.urem(digit, index(size))
             total = builder.add(total, builder.mul(digit, index(by)))
         return total
+
+
+def scaled(stride: int, scale: tuple[int, int]) -> int:
+    """Return a stride in elements of which there are `scale[0]` for `scale[1]` of before."""
+    return stride * scale[0] // scale[1]

@@ -35,21 +35,25 @@ class TileEpilogue:
         `is_edge` says whether the tile lies in the last panel, which is not full.
         """
         builder, plan = self._builder, self._plan
+        with final_loop(builder, index(0), rows) as i:
+            start = builder.mul(i, index(plan.tile_columns))
+            line = builder.gep(tile, [start], source_etype=scalar_type(plan.compute))
+            self.emit_row(line, builder.add(row, i), column, is_edge)
+
+    def emit_row(self, line: ir.Value, row: ir.Value, column: ir.Value, is_edge: ir.Value) -> None:
+        """Emit the epilogue for one row of a tile, whose sums are at `line`."""
+        builder, plan = self._builder, self._plan
         width = plan.vector_width
         sizes = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
         sizes += [plan.edge_columns] if plan.edge_columns else []
         whole = self._of_tile([size // width * width for size in sizes], is_edge)
-        with final_loop(builder, index(0), rows) as i:
-            start = builder.mul(i, index(plan.tile_columns))
-            line = builder.gep(tile, [start], source_etype=scalar_type(plan.compute))
-            at = builder.add(row, i)
-            if max(sizes) >= width:
-                with final_loop(builder, index(0), whole, width) as j:
-                    self._hand(line, at, column, j, width)
-            if any(size % width for size in sizes):
-                stop = self._of_tile(sizes, is_edge)
-                with final_loop(builder, whole, stop) as j:
-                    self._hand(line, at, column, j, 1)
+        if max(sizes) >= width:
+            with final_loop(builder, index(0), whole, width) as j:
+                self._hand(line, row, column, j, width)
+        if any(size % width for size in sizes):
+            stop = self._of_tile(sizes, is_edge)
+            with final_loop(builder, whole, stop) as j:
+                self._hand(line, row, column, j, 1)
 
     def _of_tile(self, sizes: list[int], is_edge: ir.Value) -> ir.Value:
         """Return the last of `sizes` for a tile at the edge, else the first."""

@@ -34,7 +34,7 @@ def can_lift(plan: ContractPlan) -> bool:
     is_plain = plan.method in ("tile", "split", "held") and not plan.borders
     is_plain = is_plain and plan.pack_left == "none"
     is_even = plan.tiles_of_run == plan.row_tiles and not plan.has_pieces
-    reads_ahead = asks or plan.met > 0 or plan.goes_on is not None
+    reads_ahead = asks or plan.met > 0 or plan.keeps_rows or plan.goes_on is not None
     return is_plain and is_even and plan.k_blocks == 1 and not reads_ahead
 
 

@@ -46,7 +46,7 @@ class TilePlaces:
             self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)
             offset = index(partial_offset(plan))
             self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
-        if plan.k_blocks == 1:
+        if plan.k_blocks == 1 and not plan.keeps_rows:
             with builder.goto_entry_block():
                 kind = ir.ArrayType(scalar_type(plan.compute), tile_elements or plan.tile_elements)
                 self._tiles = builder.alloca(kind)
@@ -136,10 +136,17 @@ class TilePlaces:
     def tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:
         """Return where the sums of a tile of a band are kept until all blocks of k are added."""
         builder, plan = self._builder, self._plan
+        if plan.keeps_rows:
+            return self.row_at(index(0), panel)
         if plan.k_blocks == 1:
             return self._tiles
         number = builder.add(builder.mul(tile, index(plan.block_panels)), panel)
         return self._computed(self._tiles, number, plan.tile_elements)
+
+    def row_at(self, row: ir.Value, panel: ir.Value) -> ir.Value:
+        """Return where a row of the tile of a panel is kept until all of the row is added."""
+        tile = self._computed(self._tiles, panel, self._plan.tile_columns)
+        return self._computed(tile, row, self._plan.tile_row)
 
     def _computed(self, base: ir.Value, number: ir.Value, size: int) -> ir.Value:
         """Return the address of part `number` of scratch memory, of parts of `size` elements."""

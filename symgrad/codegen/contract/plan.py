@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.contract.digits import CountedAxis, scaled
 from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model.products import MOST_STEPS_A_LINE, STEPS_A_ROW
@@ -47,25 +47,26 @@ class ContractPlan:
     make a block, for which `block_k` terms are added at once. A band of `band_tiles` tiles is
     finished before the next begins, which bounds the memory for unfinished sums. Of the left
     `packed_terms` of all tiles of a block are packed before the next ones. With `rows_first` the
-    tiles of a block follow one another along its rows, else down its columns. The epilogue gets
-    vectors of `vector_width` elements. Terms with the zeros of `borders` of the left are left out,
-    as long as what is packed of the right is finite; so are those with zeros beside a `diagonal`.
-    What is packed of windows has the zeros of `padding`, which are in no memory. With
-    `asks_for_next` a tile asks for its rows of the left in the next block of k, in the last one for
-    those of the next tile; with `asks_for_panel` it asks for a part of the next packed panel, with
-    `asks_for_block` for a part of what both operands have in the next block of k, and others for
-    the rest; so it is with `next_steps` where rows of both are steps of k, and with `next_source`
-    for what the next panel is packed from, where that is packed late and no near cache has it. The
-    next product of a loop around may begin behind all rows of this one, or all steps of k, as
-    `goes_on` says: then what that one reads, and its epilogue touches, is asked for. An epilogue
-    meets `met` elements for each one of the result that are in memory and no near cache: the next
-    are asked for. The right of the next product of a loop around begins `next_right` elements
-    behind this one, and is asked for where this one is packed or read; 0 says that it is not. A
-    panel of the right that `packs_late` is packed when its first tile reads it, not before all.
-    Where nothing is done with results a tile is stored where they are: they have rows `result_row`
-    apart, and go past the caches with `is_streamed`. Panels begin anew every `part_columns`
-    columns, or tiles every `part_rows` rows, where threads have as many each. Registers hold
-    `lanes` elements of `compute`. It is estimated to take `cycles`, the least of all ways.
+    tiles of a block follow one another along its rows, else down its columns; of one that
+    `keeps_rows` the epilogue goes through row after row, each through all panels. It gets vectors
+    of `vector_width` elements. Terms with the zeros of `borders` of the left are left out, as long
+    as what is packed of the right is finite; so are those with zeros beside a `diagonal`. What is
+    packed of windows has the zeros of `padding`, which are in no memory. With `asks_for_next` a
+    tile asks for its rows of the left in the next block of k, in the last one for those of the next
+    tile; with `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block`
+    for a part of what both operands have in the next block of k, and others for the rest; so it is
+    with `next_steps` where rows of both are steps of k, and with `next_source` for what the next
+    panel is packed from, where that is packed late and no near cache has it. The next product of a
+    loop around may begin behind all rows of this one, or all steps of k, as `goes_on` says: then
+    what that one reads, and its epilogue touches, is asked for. An epilogue meets `met` elements
+    for each one of the result that are in memory and no near cache: the next are asked for. The
+    right of the next product of a loop around begins `next_right` elements behind this one, and is
+    asked for where this one is packed or read; 0 says that it is not. A panel of the right that
+    `packs_late` is packed when its first tile reads it, not before all. Where nothing is done with
+    results a tile is stored where they are: they have rows `result_row` apart, and go past the
+    caches with `is_streamed`. Panels begin anew every `part_columns` columns, or tiles every
+    `part_rows` rows, where threads have as many each. Registers hold `lanes` elements of `compute`.
+    It is estimated to take `cycles`, the least of all ways.
     """
 
     m: int
@@ -101,6 +102,7 @@ class ContractPlan:
     next_right: int = 0
     result_row: int = 0
     is_streamed: bool = False
+    keeps_rows: bool = False
     packs_late: bool = False
     part_columns: int = 0
     part_rows: int = 0
@@ -249,11 +251,11 @@ class ContractPlan:
         pixels = self.pixels
         rows, columns = pixels.row_digits, pixels.column_digits
         (_, first), *further = rows or ((self.row_run, self.row_run),)
-        above = tuple((place // self.row_run, _scaled(by, scale)) for place, by in further)
-        along = tuple((place, _scaled(by, scale)) for place, by in columns)
+        above = tuple((place // self.row_run, scaled(by, scale)) for place, by in further)
+        along = tuple((place, scaled(by, scale)) for place, by in columns)
         return (
-            CountedAxis(_scaled(first, scale), above, self.runs),
-            CountedAxis(_scaled(pixels.column_stride, scale), along, self.k),
+            CountedAxis(scaled(first, scale), above, self.runs),
+            CountedAxis(scaled(pixels.column_stride, scale), along, self.k),
         )
 
     @property
@@ -320,6 +322,8 @@ class ContractPlan:
     @property
     def tile_row(self) -> int:
         """Elements from a row of a stored tile to the next one."""
+        if self.keeps_rows:
+            return self.block_panels * self.tile_columns
         return self.result_row or self.tile_columns
 
     @property
@@ -394,7 +398,3 @@ class ContractPlan:
             f"{self.method}({self.tile_rows}x{self.tile_columns}) along {self.vector_axis}"
             f" block(m={m}, n={n}, k={min(self.block_k, self.k)}) pack({packed})"
         )
-
-
-def _scaled(stride: int, scale: tuple[int, int]) -> int:
-    return stride * scale[0] // scale[1]

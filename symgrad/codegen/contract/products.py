@@ -9,6 +9,7 @@ from functools import partial
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.asking_planning import with_next_steps
+from symgrad.codegen.contract.block_planning import has_digits, with_kept_rows
 from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.diagonal import with_diagonal
 from symgrad.codegen.contract.part_planning import in_parts
@@ -51,8 +52,10 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
         plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
         plan = replace(plan, next_source=None)
     plan = with_next_steps(plan, _tiles_of_part(product, plan))
+    plan = _without_followed(plan, target)
     plan = _with_results(product, plan, target)
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
+    plan = with_kept_rows(plan, target.memory) if target.follows_pages else plan
     plan = replace(plan, next_right=_next_right(product, plan, target))
     if product.parallel is None:
         plan = with_diagonal(plan, product.borders)
@@ -152,6 +155,18 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
     return replace(plan, result_row=row, is_streamed=is_streamed)
 
 
+def _without_followed(plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` whose tiles do not ask for the next rows of the left where a processor does.
+
+    Where rows lie side by side each step of k reads a line as far behind the last as that was
+    behind the one before. What follows such walks across pages has these lines in time, and to ask
+    for those of the next tile as well takes from what the second-level cache gives.
+    """
+    is_across = plan.left.row_stride == 1 and not has_digits(plan) and plan.goes_on is None
+    follows = target.follows_pages and is_across and plan.k_blocks == 1
+    return replace(plan, asks_for_next=plan.asks_for_next and not follows)
+
+
 def _tiles_of_part(product: Product, plan: ContractPlan) -> int:
     """Return how many tiles of each panel a thread has."""
     share = product.parallel
@@ -230,7 +245,7 @@ def places_to_prefetch(
     """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes.
 
     All of it together is larger than a near cache; or each buffer is, by far, where a microkernel
-    has not the time to ask for one row after another.
+    has not the time to ask for one row after another. Of whole rows a processor fetches it.
     """
     along = _along(product, plan)
     stores = [s for s in product.body if isinstance(s, Store)]
@@ -242,7 +257,7 @@ def places_to_prefetch(
         for buffer, index in dict.fromkeys(met)
         if index.coefficient(along) == 1 and checked.isdisjoint(index_names(index))
     ]
-    if plan.is_streamed:
+    if plan.is_streamed or plan.keeps_rows:
         return []
     size, near = plan.rows * plan.columns * plan.compute.itemsize, target.memory.l2_bytes
     has_time = replace(plan, met=len(places)).steps_a_row > 0

@@ -1,6 +1,7 @@
-"""Scratch memory of a GEMM: the packed left, then the packed right, then unfinished sums.
+"""Scratch memory of a GEMM: the packed left, then the packed right, then sums.
 
-Each begins at a multiple of 64 bytes, as the whole does.
+Sums wait for their next block of k, or for an epilogue that goes through whole rows. Each part
+begins at a multiple of 64 bytes, as the whole does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ def packed_right_offset(plan: ContractPlan) -> int:
 
 
 def partial_offset(plan: ContractPlan) -> int:
-    """Return the byte at which the tiles that wait for their next block of k begin."""
+    """Return the byte at which the sums that wait begin."""
     return packed_right_offset(plan) + _aligned(_packed_right_bytes(plan))
 
 
@@ -40,6 +41,8 @@ def _packed_right_bytes(plan: ContractPlan) -> int:
 
 
 def _partial_bytes(plan: ContractPlan) -> int:
+    if plan.keeps_rows:
+        return plan.tile_rows * plan.tile_row * plan.compute.itemsize
     if plan.k_blocks == 1:
         return 0
     return plan.band_tiles * plan.block_panels * plan.tile_elements * plan.compute.itemsize

@@ -244,10 +244,11 @@ def _product_reason(product: Product, target: Target) -> str:
     packed = " and ".join(product.blocking.pack) or "nothing"
     plan = product_plan(product, target)
     held = ", the right held in registers" if plan.method == "held" else ""
+    rows = "; the epilogue goes through whole rows of sums that are kept" if plan.keeps_rows else ""
     return (
         f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed{held}: at "
         f"{plan.cycles:,.0f} cycles the cheapest way for {product.rows[1]} by {product.columns[1]} "
-        f"sums of {product.inner[1]}"
+        f"sums of {product.inner[1]}{rows}"
     )
 
 

@@ -15,7 +15,7 @@ from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
-from symgrad.codegen.target import target_named
+from symgrad.codegen.target import Target, target_named
 from symgrad.cost_model.products import SHORT_PIECE
 from symgrad.graph.graph import Graph
 from symgrad.records import replace
@@ -48,6 +48,24 @@ def test_a_left_in_cache_or_of_many_panels_is_not_asked_for():
     assert asks(product(256, 64, 256)) == [False]
     assert asks(product(4096, 1024, 256)) == [False]
     assert asks(product(4096, 8, 1024, is_turned=True)) == [False]
+
+
+def test_lines_across_are_not_asked_for_where_a_processor_follows_them():
+    target = replace(target_named("x86-64-v4"), follows_pages=False)
+    for is_turned, expected in ((True, False), (False, True)):
+        m, n, k = (512, 128, 1024) if is_turned else (4096, 64, 256)
+        graph = product(m, n, k, is_turned=is_turned)
+        (found,) = plans_on(graph, target)
+        (followed,) = plans_on(graph, replace(target, follows_pages=True))
+        assert found.asks_for_next
+        assert followed.asks_for_next is expected
+        assert replace(followed, asks_for_next=True) == found
+
+
+def plans_on(graph: Graph, target: Target) -> list[ContractPlan]:
+    program = compile_for(graph, "x86-64-v4", opt_level=0).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    return [product_plan(s, target) for s in found if isinstance(s, Product)]
 
 
 def asks_for_panel(graph: Graph) -> list[bool]:

@@ -9,13 +9,20 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract.products import places_to_prefetch, product_plan
+from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.language import Product, Store
-from symgrad.codegen.target import target_named
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.target import Target, target_named
+from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.types import Array, State
 from symgrad.optim import Adam
+from symgrad.runtime.executable import Executable
 from tests.support.floors import compile_for, run_native, run_reference
 
 TARGET = target_named("x86-64-v3")
+FOLLOWS = replace(TARGET, follows_pages=True)
 
 
 def training(rows: int, columns: int, batch: int = 8) -> Graph:
@@ -112,6 +119,61 @@ def test_a_large_update_is_right_at_its_edges(rows, columns):
     expected = run_reference(graph, arrays).state
     for state, value in run_native(compile_for(graph), arrays).state.items():
         np.testing.assert_allclose(value, expected[state], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "keeps"), [(2, True), (8, True), (32, True), (256, False)])
+def test_an_epilogue_goes_through_whole_rows_where_tiles_have_few_steps_to_ask_in(batch, keeps):
+    product = product_of(training(1024, 768, batch))
+    plan = product_plan(product, FOLLOWS)
+    assert plan.keeps_rows is keeps
+    assert not product_plan(product, TARGET).keeps_rows
+    if keeps:
+        assert places_to_prefetch(product, plan, FOLLOWS) == []
+        assert scratch_bytes(plan) >= plan.tile_rows * 768 * 4
+        # Rows of tiles that are a part of a thread are kept in the memory of the whole.
+        tiles = -(-512 // plan.tile_rows)
+        share = Share("m", tiles=tiles, of=2 * tiles, by=512)
+        part = product_plan(replace(product, parallel=share), FOLLOWS)
+        assert scratch_bytes(part) <= scratch_bytes(plan)
+
+
+def test_rows_of_what_the_second_cache_holds_are_not_kept():
+    assert not product_plan(product_of(training(256, 256)), FOLLOWS).keeps_rows
+
+
+def test_rows_longer_than_their_share_of_the_second_cache_are_kept_in_pieces():
+    memory = replace(FOLLOWS.memory, l2_bytes=1 << 16)
+    plan = product_plan(product_of(training(1024, 2000, 4)), replace(FOLLOWS, memory=memory))
+    assert plan.keeps_rows
+    assert plan.block_panels < plan.panels
+    assert plan.tile_rows * plan.tile_row * 4 <= memory.l2_bytes // 2
+
+
+@pytest.mark.parametrize("name", ["x86-64-v3", "native"])
+@pytest.mark.parametrize(
+    ("sizes", "l2_bytes"),
+    [((1000, 1111, 3), 512 << 10), ((1111, 999, 40), 512 << 10), ((1000, 1111, 3), 64 << 10)],
+)
+def test_an_update_by_rows_has_the_same_bits_as_one_by_tiles(sizes, l2_bytes, name):
+    graph = training(*sizes)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(t.type.static_shape).astype(np.float32) for t in graph.inputs]
+    target = target_named(name)
+    by_tiles = replace(target, follows_pages=False)
+    memory = replace(target.memory, l2_bytes=l2_bytes)
+    by_rows = replace(target, follows_pages=True, memory=memory)
+    assert product_plan(product_of(graph), by_rows).keeps_rows
+    expected = _updated(graph, arrays, by_tiles, 1)
+    for threads in (1, 2, 4):
+        found = _updated(graph, arrays, by_rows, threads)
+        for state, value in expected.items():
+            np.testing.assert_array_equal(found[state], value)
+
+
+def _updated(graph: Graph, arrays: list[Array], target: Target, threads: int) -> dict[State, Array]:
+    shared = Threads(threads) if threads > 1 else ONE_THREAD
+    made = Executable(graph, CompileOptions(target, 1, False, False, shared))
+    return run_native(made, arrays).state
 
 
 def test_a_transposed_update_is_right():
