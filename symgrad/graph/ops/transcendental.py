@@ -113,11 +113,16 @@ def expm1(x: Any, /) -> Tensor:
     return apply(expm1_op, float_operand(x))
 
 
+def _expm1_grad(node: Node, g: Tensor) -> Grads:
+    # The result and 1 would have no digits where it is near -1.
+    return (multiply(g, exp(node.inputs[0])),)
+
+
 expm1_op = elementwise(
     "expm1",
     infer=infer_same("expm1", is_inexact),
     reference=rounded_once(np.expm1),
-    grad=lambda node, g: (multiply(g, add(node.output, 1)),),
+    grad=_expm1_grad,
     body=one_call("expm1"),
     of_pairs="rule",
 )
