@@ -24,6 +24,7 @@ _SIZES = np.concatenate([10.0 ** np.arange(-30, 31, 3), np.linspace(0.3, 24, 25)
 _POINTS = {
     "all": np.concatenate([-_SIZES, _SIZES]).astype(np.float32),
     "positive": _SIZES.astype(np.float32),
+    "negative": -_SIZES.astype(np.float32),
 }
 
 
@@ -35,6 +36,22 @@ def _unit(alpha: float = 1.0, scale: float = 1.0, width: float = 1.0) -> tuple[E
         lambda x: s * (1 if x > 0 else a / w * mp.exp(x / w)),
         lambda x: s * (0 if x > 0 else a / w**2 * mp.exp(x / w)),
     )
+
+
+def _gate(x: Any) -> Any:
+    """Return the argument of the sigmoid in the gelu by tanh."""
+    return 2 * mp.sqrt(2 / mp.pi) * (x + mpf(0.044715) * x**3)
+
+
+def _gate_slope(x: Any) -> Any:
+    return 2 * mp.sqrt(2 / mp.pi) * (1 + 3 * mpf(0.044715) * x**2)
+
+
+def _gate_curvature(x: Any) -> Any:
+    """Return the second derivative of `x * sigmoid(_gate(x))`."""
+    slope, bend = _gate_slope(x), 12 * mp.sqrt(2 / mp.pi) * mpf(0.044715) * x
+    turn = slope**2 * -mp.tanh(_gate(x) / 2)
+    return _bell(_gate(x)) * (2 * slope + x * (bend + turn))
 
 
 def _sigmoid(x: Any) -> Any:
@@ -55,6 +72,11 @@ _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
     ("elu of 1.5", lambda x: sg.nn.elu(x, 1.5), _unit(1.5), "all", 3),
     ("selu", sg.nn.selu, _unit(1.6732632423543772, 1.0507009873554805), "all", 3),
     ("celu of 2", lambda x: sg.nn.celu(x, 2.0), _unit(2.0, width=2.0), "all", 3),
+    # What the cubic is rounded to is multiplied by as much in an exponential.
+    ("gelu by tanh", lambda x: sg.nn.gelu(x, approximate=True),
+     (lambda x: x * _sigmoid(_gate(x)),
+      lambda x: _sigmoid(_gate(x)) + x * _bell(_gate(x)) * _gate_slope(x),
+      _gate_curvature), "negative", 800),
     ("softplus", sg.nn.softplus, (_softplus, _sigmoid, _bell), "all", 3),
     ("log1p", sg.log1p, (mp.log1p, lambda x: 1 / (1 + x), lambda x: -((1 + x) ** -2)),
      "positive", 4),
