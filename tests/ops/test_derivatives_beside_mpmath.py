@@ -21,7 +21,9 @@ from tests.support.together import together
 Exact = Callable[[Any], Any]
 
 _SIZES = np.concatenate([10.0 ** np.arange(-30, 31, 3), np.linspace(0.3, 24, 25), [80.0, 700.0]])
+_BELOW_1 = np.concatenate([_SIZES[_SIZES < 1], 1 - np.exp2(-np.arange(3.0, 24))])
 _POINTS = {
+    "inside": np.concatenate([-_BELOW_1, _BELOW_1]).astype(np.float32),
     "all": np.concatenate([-_SIZES, _SIZES]).astype(np.float32),
     "positive": _SIZES.astype(np.float32),
     "negative": -_SIZES.astype(np.float32),
@@ -66,6 +68,11 @@ def _softplus(x: Any) -> Any:
     return mp.log1p(mp.exp(-abs(x))) + max(x, 0)
 
 
+def _binary_loss(x: sg.Tensor, label: int, **weights: Any) -> sg.Tensor:
+    labels = sg.full(x.shape, label, dtype=x.dtype)
+    return sg.nn.binary_cross_entropy_with_logits(x, labels, reduction="none", **weights)
+
+
 _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
     ("expm1", sg.expm1, (mp.expm1, mp.exp, mp.exp), "all", 2),
     ("elu", sg.nn.elu, _unit(), "all", 2),
@@ -78,6 +85,20 @@ _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
       lambda x: _sigmoid(_gate(x)) + x * _bell(_gate(x)) * _gate_slope(x),
       _gate_curvature), "negative", 800),
     ("softplus", sg.nn.softplus, (_softplus, _sigmoid, _bell), "all", 3),
+    ("asin", sg.asin, (mp.asin, lambda x: mp.sqrt((1 - x) * (1 + x)) ** -1,
+                       lambda x: x * mp.sqrt((1 - x) * (1 + x)) ** -3), "inside", 6),
+    ("acos", sg.acos, (mp.acos, lambda x: -(mp.sqrt((1 - x) * (1 + x)) ** -1),
+                       lambda x: -x * mp.sqrt((1 - x) * (1 + x)) ** -3), "inside", 6),
+    ("atanh", sg.atanh, (mp.atanh, lambda x: 1 / ((1 - x) * (1 + x)),
+                         lambda x: 2 * x / ((1 - x) * (1 + x)) ** 2), "inside", 6),
+    ("binary cross-entropy of a 1", lambda x: _binary_loss(x, 1),
+     (lambda x: _softplus(-x), lambda x: -_sigmoid(-x), _bell), "all", 3),
+    ("binary cross-entropy of a 0", lambda x: _binary_loss(x, 0),
+     (_softplus, _sigmoid, _bell), "all", 3),
+    ("binary cross-entropy of a weighed 1", lambda x: _binary_loss(x, 1, positive_weights=2),
+     (lambda x: 2 * _softplus(-x), lambda x: -2 * _sigmoid(-x), lambda x: 2 * _bell(x)), "all", 3),
+    ("binary cross-entropy of a 0 beside weights",
+     lambda x: _binary_loss(x, 0, positive_weights=2), (_softplus, _sigmoid, _bell), "all", 3),
     ("log1p", sg.log1p, (mp.log1p, lambda x: 1 / (1 + x), lambda x: -((1 + x) ** -2)),
      "positive", 4),
     ("asinh", sg.asinh, (mp.asinh, lambda x: mp.hypot(x, 1) ** -1,
