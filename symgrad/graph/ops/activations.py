@@ -26,12 +26,13 @@ from symgrad.graph.ops.error_functions import (
     normal_tail_ratio_formula,
     normal_tail_ratio_meaning,
 )
-from symgrad.graph.ops.transcendental import exp, sigmoid, sigmoid_op
+from symgrad.graph.ops.transcendental import exp, sigmoid, sigmoid_meaning
 from symgrad.graph.types import Array
 
 _TO_GATE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _EXP_MEANING = rounded_once(np.exp)
+_SIGMOID_MEANING = rounded_once(sigmoid_meaning)
 # Beyond, the gate is 0 or 1 in every format, and the cubic of what is no farther does not overflow.
 _FAR = 24.0
 
@@ -115,7 +116,7 @@ def _by_tanh_meaning(x: Array) -> Array:
     with np.errstate(all="ignore"):
         near = np.minimum(np.maximum(x, number(-_FAR)), number(_FAR))
         cubic = (near * near) * (near * number(_CUBIC))
-        return np.asarray(x * sigmoid_op.reference((near + cubic) * number(_TO_GATE)))
+        return np.asarray(x * _SIGMOID_MEANING((near + cubic) * number(_TO_GATE)))
 
 
 def _share_formula(x: FloatExpr) -> FloatExpr:

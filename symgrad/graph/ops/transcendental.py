@@ -322,7 +322,8 @@ def sigmoid(x: Any, /) -> Tensor:
     return apply(sigmoid_op, float_operand(x))
 
 
-def _sigmoid_meaning(x: Array) -> Array:
+def sigmoid_meaning(x: Array) -> Array:
+    """Return the sigmoid in float64."""
     decay = np.exp(-np.abs(x.astype(np.float64)))
     return np.where(np.isnan(x), x, np.where(x >= 0, 1 / (1 + decay), decay / (1 + decay)))
 
@@ -335,7 +336,7 @@ def _sigmoid_grad(node: Node, g: Tensor) -> Grads:
 sigmoid_op = elementwise(
     "sigmoid",
     infer=infer_same("sigmoid", is_float),
-    reference=rounded_once(_sigmoid_meaning),
+    reference=rounded_once(sigmoid_meaning),
     grad=_sigmoid_grad,
     body=one_call("sigmoid"),
 )
