@@ -200,6 +200,13 @@ class Target:
         """Return how many elements of `itemsize` bytes one vector register holds."""
         return max(1, self.vector_bytes // itemsize)
 
+    def converts_vectors(self, bits: int) -> bool:
+        """Return whether x86-64 converts a vector of floats to integers of so many bits at once.
+
+        Limits and nan are then for others to see to; the instructions of aarch64 know of them.
+        """
+        return self.level == 4 or (self.level > 0 and bits < 64)
+
     def machine(self, opt_level: int = 3, *, only_calls: bool = False) -> llvm.TargetMachine:
         """Create the LLVM target machine (a new one: they are not safe to share by threads).
 

@@ -63,6 +63,8 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     """Compute `x` where it is positive and `alpha * (e**x - 1)` elsewhere.
 
+    Where `x` is not positive the gradient is `alpha * e**x`.
+
     Clevert, Unterthiner and Hochreiter, "Exponential linear units" (2016).
 
     >>> sg.run(sg.nn.elu([-1.0, 2.0]))
@@ -71,7 +73,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     x = float_operand(x)
     # The side that is not taken must not overflow: its gradient would be 0 * inf.
     below = multiply(expm1(minimum(x, 0)), alpha)
-    return where(greater(x, 0), x, below)
+    return where(less_equal(x, 0), below, x)
 
 
 @public()

@@ -11,7 +11,7 @@ from typing import Any
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import abs, add, divide, maximum, minimum, multiply, negative
-from symgrad.graph.ops.comparison import greater, where
+from symgrad.graph.ops.comparison import greater, less_equal, where
 from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.powers import hypot
 from symgrad.graph.ops.transcendental import exp, expm1, log, log1p
@@ -36,7 +36,7 @@ def celu(x: Any, /, alpha: float = 1.0) -> Tensor:
     x = float_operand(x)
     # The side that is not taken must not overflow: its gradient would be 0 * inf.
     below = multiply(expm1(divide(minimum(x, 0), alpha)), alpha)
-    return where(greater(x, 0), x, below)
+    return where(less_equal(x, 0), below, x)
 
 
 @public()

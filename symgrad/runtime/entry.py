@@ -16,7 +16,8 @@ brief it runs without Python's global lock: see Note [The lock of steps].
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from typing import Any
 
@@ -54,7 +55,7 @@ from symgrad.runtime.result_memory import SYMBOLS as ALLOCATOR
 from symgrad.runtime.result_memory import result_memory
 from symgrad.runtime.step_lock import step_lock
 
-__all__ = ["ArraySpec", "LockUse", "NativeEntry", "Running", "build_entry"]
+__all__ = ["ArraySpec", "LockUse", "NativeEntry", "Running", "build_entry", "steps_held"]
 
 _METH_NOARGS, _METH_FASTCALL = 0x4, 0x80
 
@@ -253,3 +254,14 @@ def _lock_function(code: LoadedCode, symbol: str) -> Callable[[], None]:
     kept = (definition, code, step_lock(), stop_word())
     function: Callable[[], None] = _new_builtin(ctypes.addressof(definition), kept, "symgrad")
     return function
+
+
+@contextmanager
+def steps_held() -> Iterator[None]:
+    """Keep other threads from running steps in the block, where the global lock may be given up."""
+    hold, let_go = (_lock_function(_locked_code(), name) for name in (HOLD, LET_GO))
+    try:
+        hold()
+        yield
+    finally:
+        let_go()  # does nothing where a handler of signals kept this thread from waiting

@@ -241,6 +241,11 @@ class Executable:
         raise IndexOutOfRangeError(node.op, problem, source=node.source)
 
     @property
+    def lock_use(self) -> LockUse:
+        """How the step is kept apart from others."""
+        return self._running.lock_use
+
+    @property
     def read_failure(self) -> tuple[Any, ...]:
         """What to call, and with what, for the index that `raise_failure` is given."""
         return self._watch.__getitem__, FAILURE_WORD

@@ -11,6 +11,7 @@ import numpy as np
 import symgrad as sg
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
+from symgrad.graph.ops.powers import one_less_square
 from symgrad.graph.ops.trigonometry import cospi_op, sinpi_op
 from tests.support.case import FLOATS, INTEGERS, NUMBERS, Case, Real
 
@@ -73,6 +74,17 @@ def _turns(name: str, op: Any, function: Callable[..., Any], quarter: float) -> 
 
 
 _POWERS = (
+    Case(
+        "one_less_square",
+        "one_less_square",
+        one_less_square,
+        lambda x: (1 - x) * (1 + x),
+        (Real((3, 4)),),
+        FLOATS,
+        2,
+        _UNARY_SHAPES,
+        slack=2,
+    ),
     _unary("exp2", np.exp2, slack=4),
     _unary("log2", _in_double(np.log2), 0.2, 4.0, accepts=(*INTEGERS, *FLOATS)),
     _unary("log10", np.log10, 0.2, 4.0),

@@ -4,7 +4,8 @@ Differentiated as the composition that it is, it would be a sum of many products
 which needs the operand as well as its tanh or distribution function. A slope is one array. What
 each op is composed of is an equation of `passes/rewrites/algebra.py`: then it shares the function
 with its slope. Far below 0 the distribution function is a tail, and no difference of 1 and erf,
-which has no digits there.
+which has no digits there. For the same reason that by tanh of a cubic u, x / 2 * (1 + tanh(u)), is
+x * sigmoid(2u).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops.arithmetic import add, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, clip, multiply, subtract
 from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once
 from symgrad.graph.ops.error_functions import (
@@ -25,15 +26,15 @@ from symgrad.graph.ops.error_functions import (
     normal_tail_ratio_formula,
     normal_tail_ratio_meaning,
 )
-from symgrad.graph.ops.transcendental import exp, tanh
-from symgrad.graph.scalars import Scalars
-from symgrad.graph.structures import ScalarExpr
+from symgrad.graph.ops.transcendental import exp, sigmoid, sigmoid_meaning
 from symgrad.graph.types import Array
 
-_TO_TANH = math.sqrt(2 / math.pi)
+_TO_GATE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _EXP_MEANING = rounded_once(np.exp)
-_TANH_MEANING = rounded_once(np.tanh)
+_SIGMOID_MEANING = rounded_once(sigmoid_meaning)
+# Beyond, the gate is 0 or 1 in every format, and the cubic of what is no farther does not overflow.
+_FAR = 24.0
 
 
 def normal_share(x: Tensor) -> Tensor:
@@ -64,12 +65,12 @@ def composed_by_erf(x: Tensor) -> Tensor:
 
 def composed_by_tanh(x: Tensor) -> Tensor:
     """Return what `gelu_by_tanh` computes, in other ops."""
-    return multiply(multiply(x, 0.5), add(_gate(x), 1))
+    return multiply(x, _gate(clip(x, -_FAR, _FAR)))
 
 
-def _gate(x: Tensor) -> Tensor:
-    cubic = multiply(multiply(x, x), multiply(x, _CUBIC))
-    return tanh(multiply(add(x, cubic), _TO_TANH))
+def _gate(near: Tensor) -> Tensor:
+    cubic = multiply(multiply(near, near), multiply(near, _CUBIC))
+    return sigmoid(multiply(add(near, cubic), _TO_GATE))
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -90,13 +91,11 @@ def _by_erf_grad(node: Node, g: Tensor) -> Grads:
 
 
 def _by_tanh_grad(node: Node, g: Tensor) -> Grads:
-    (x,) = node.inputs
-    gate = _gate(x)
-    # The square of x may overflow where this is 0, and comes last.
-    left = multiply(subtract(1, multiply(gate, gate)), x)
-    of_cubic = multiply(multiply(multiply(left, x), x), 3 * _CUBIC)
-    of_gate = multiply(add(left, of_cubic), _TO_TANH / 2)
-    return (multiply(g, add(of_gate, multiply(add(gate, 1), 0.5))),)
+    near = clip(node.inputs[0], -_FAR, _FAR)
+    gate = _gate(near)
+    left = multiply(multiply(gate, subtract(1, gate)), near)
+    of_cubic = multiply(multiply(near, near), 3 * _CUBIC)
+    return (multiply(g, add(multiply(left, multiply(add(of_cubic, 1), _TO_GATE)), gate)),)
 
 
 def _share_meaning(x: Array) -> Array:
@@ -115,9 +114,9 @@ def _by_erf_meaning(x: Array) -> Array:
 def _by_tanh_meaning(x: Array) -> Array:
     number = x.dtype.type
     with np.errstate(all="ignore"):
-        cubic = (x * x) * (x * number(_CUBIC))
-        gate = _TANH_MEANING((x + cubic) * number(_TO_TANH))
-        return np.asarray((x * number(0.5)) * (gate + number(1)))
+        near = np.minimum(np.maximum(x, number(-_FAR)), number(_FAR))
+        cubic = (near * near) * (near * number(_CUBIC))
+        return np.asarray(x * _SIGMOID_MEANING((near + cubic) * number(_TO_GATE)))
 
 
 def _share_formula(x: FloatExpr) -> FloatExpr:
@@ -129,18 +128,10 @@ def _by_erf_formula(x: FloatExpr) -> FloatExpr:
     return x * _share_formula(x)
 
 
-def _by_tanh_body(s: Scalars[ScalarExpr], x: ScalarExpr) -> ScalarExpr:
-    cubic = s.call("mul", s.call("mul", x, x), _times(s, x, _CUBIC))
-    return _half_of(s, x, s.call("tanh", _times(s, s.call("add", x, cubic), _TO_TANH)))
-
-
-def _half_of(s: Scalars[ScalarExpr], x: ScalarExpr, gate: ScalarExpr) -> ScalarExpr:
-    """Return `x / 2 * (gate + 1)`."""
-    return s.call("mul", _times(s, x, 0.5), s.call("add", gate, s.const(1, s.dtype_of(x))))
-
-
-def _times(s: Scalars[ScalarExpr], x: ScalarExpr, factor: float) -> ScalarExpr:
-    return s.call("mul", x, s.const(factor, s.dtype_of(x)))
+def _by_tanh_formula(x: FloatExpr) -> FloatExpr:
+    near = x.clamp(-_FAR, _FAR)
+    cubic = (near * near) * (near * _CUBIC)
+    return x * ((near + cubic) * _TO_GATE).call("sigmoid")
 
 
 normal_share_op = elementwise(
@@ -164,5 +155,5 @@ gelu_by_tanh_op = elementwise(
     infer=infer_same("gelu_by_tanh", is_float),
     reference=_by_tanh_meaning,
     grad=_by_tanh_grad,
-    body=_by_tanh_body,
+    body=body_of_formula(_by_tanh_formula),
 )

@@ -22,7 +22,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_from_double,
 )
-from symgrad.graph.ops.powers import hypot
+from symgrad.graph.ops.powers import hypot, one_less_square
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.public_ops import public
 
@@ -150,7 +150,9 @@ def atanh(x: Any, /) -> Tensor:
 
 def _atanh_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    return (divide(g, multiply(subtract(1, x), add(1, x))),)
+    if x.dtype.is_complex:
+        return (divide(g, multiply(subtract(1, x), add(1, x))),)
+    return (divide(g, one_less_square(x)),)
 
 
 atanh_op = elementwise(

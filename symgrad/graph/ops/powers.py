@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.graph.build import apply
+from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import divide, isinf, multiply, subtract
@@ -149,6 +150,31 @@ cbrt_op = elementwise(
     reference=rounded_from_double(np.cbrt),
     grad=_cbrt_grad,
     body=one_call("cbrt"),
+)
+
+
+def one_less_square(x: Tensor) -> Tensor:
+    """Return `1 - x**2` of floats without cancelling at 1, whose derivative does not at 0.
+
+    Differentiated as the product `(1 - x) * (1 + x)` that it is, it would be a difference of these.
+    """
+    return apply(one_less_square_op, x)
+
+
+def _one_less_square_formula(x: FloatExpr) -> FloatExpr:
+    return (1.0 - x) * (1.0 + x)
+
+
+def _one_less_square_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, multiply(node.inputs[0], -2)),)
+
+
+one_less_square_op = elementwise(
+    "one_less_square",
+    infer=infer_same("one_less_square", is_float),
+    reference=rounded_from_double(lambda x: (1 - x) * (1 + x)),
+    grad=_one_less_square_grad,
+    body=body_of_formula(_one_less_square_formula),
 )
 
 

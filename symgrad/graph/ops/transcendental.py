@@ -113,11 +113,16 @@ def expm1(x: Any, /) -> Tensor:
     return apply(expm1_op, float_operand(x))
 
 
+def _expm1_grad(node: Node, g: Tensor) -> Grads:
+    # The result and 1 would have no digits where it is near -1.
+    return (multiply(g, exp(node.inputs[0])),)
+
+
 expm1_op = elementwise(
     "expm1",
     infer=infer_same("expm1", is_inexact),
     reference=rounded_once(np.expm1),
-    grad=lambda node, g: (multiply(g, add(node.output, 1)),),
+    grad=_expm1_grad,
     body=one_call("expm1"),
     of_pairs="rule",
 )
@@ -317,7 +322,8 @@ def sigmoid(x: Any, /) -> Tensor:
     return apply(sigmoid_op, float_operand(x))
 
 
-def _sigmoid_meaning(x: Array) -> Array:
+def sigmoid_meaning(x: Array) -> Array:
+    """Return the sigmoid in float64."""
     decay = np.exp(-np.abs(x.astype(np.float64)))
     return np.where(np.isnan(x), x, np.where(x >= 0, 1 / (1 + decay), decay / (1 + decay)))
 
@@ -330,7 +336,7 @@ def _sigmoid_grad(node: Node, g: Tensor) -> Grads:
 sigmoid_op = elementwise(
     "sigmoid",
     infer=infer_same("sigmoid", is_float),
-    reference=rounded_once(_sigmoid_meaning),
+    reference=rounded_once(sigmoid_meaning),
     grad=_sigmoid_grad,
     body=one_call("sigmoid"),
 )

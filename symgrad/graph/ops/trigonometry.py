@@ -30,7 +30,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_from_double,
 )
-from symgrad.graph.ops.powers import hypot, nonzero_length
+from symgrad.graph.ops.powers import hypot, nonzero_length, one_less_square
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
@@ -83,8 +83,10 @@ def _asin_grad(node: Node, g: Tensor) -> Grads:
 
 
 def _leg(x: Tensor) -> Tensor:
-    """Return sqrt(1 - x**2), as a product that does not cancel."""
-    return sqrt(multiply(subtract(1, x), add(1, x)))
+    """Return sqrt(1 - x**2), without cancelling."""
+    if x.dtype.is_complex:
+        return sqrt(multiply(subtract(1, x), add(1, x)))
+    return sqrt(one_less_square(x))
 
 
 asin_op = elementwise(

@@ -14,6 +14,7 @@ from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.native.team import team_symbols
 from symgrad.graph.types import Array, aligned_empty, read_states, write_states
 from symgrad.graph.whole_copies import at_one_moment
+from symgrad.runtime.entry import LockUse, steps_held
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.interrupts import stop_word
 
@@ -26,8 +27,9 @@ class TimedProgram:
         image = object_of(text, options.target, options.opt_level)
         self._executable = executable
         self._code = load_object(image, [STEP], team_symbols([image]))
-        step = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
-        self._step = step(self._code.address(STEP))
+        self._is_long = executable.lock_use == LockUse.LONG
+        kind = ctypes.CFUNCTYPE if self._is_long else ctypes.PYFUNCTYPE
+        self._step = kind(ctypes.c_int32, *[ctypes.c_void_p] * 4)(self._code.address(STEP))
         outputs = executable.graph.outputs
         self._outputs = [aligned_empty(t.type.static_shape, t.dtype.numpy) for t in outputs]
         self._arrays = arrays
@@ -46,14 +48,26 @@ class TimedProgram:
         """Run it once, with what it measures left in `measured`. Raises what a call raises."""
         tables = (_table_of(self._arrays), _table_of(self._outputs), self._executable.table)
         pointers = [table.ctypes.data for table in (*tables, measured)]
-        begin = setattr, stop_word(), "value", 0
-        # Under the global lock, in which nobody else runs the program or writes its variables.
         while True:
-            calls = [begin, (self._step, *pointers), self._executable.read_failure]
-            _, status, index = at_one_moment(calls)
+            status, index = self._call(pointers)
             if not status:
                 return
-            self._executable.raise_failure(status, int(index))
+            self._executable.raise_failure(status, index)
+
+    def _call(self, pointers: list[int]) -> tuple[int, int]:
+        """Call it once, apart from all steps; returns its status, and what it has left with it.
+
+        As the step itself does, it gives the global lock up if it may take long and holds the lock
+        of steps meanwhile: see Note [The lock of steps]. Otherwise it keeps the global one.
+        """
+        read, *place = self._executable.read_failure
+        if self._is_long:
+            with steps_held():
+                return self._step(*pointers), int(read(*place))
+        begin = setattr, stop_word(), "value", 0
+        calls = [begin, (self._step, *pointers), (read, *place)]
+        _, status, index = at_one_moment(calls)
+        return status, int(index)
 
 
 def _table_of(arrays: Sequence[Array]) -> Array:

@@ -66,6 +66,25 @@ def test_another_thread_runs_python_while_a_step_writes_to_arrays_it_is_given():
     assert out[1].tolist() == [2.0] * 4
 
 
+def test_another_thread_runs_python_while_a_step_is_profiled_or_traced(tmp_path):
+    places, _ = placeholders()
+    measures: list[Callable[[sg.Step, Any], Any]] = [
+        lambda step, array: step.profile(array, repeat=1),
+        lambda step, array: step.trace(tmp_path / "step.json", array),
+    ]
+    for measure in measures:
+        waiting = Waiting()
+        step = sg.compile([places], waiting.call(places))
+
+        def run(array: Any, step: Any = step, measure: Any = measure) -> bool:
+            measure(step, array)
+            return True
+
+        with in_a_thread(run, waiting) as results:
+            waiting.tell(sum(1 for _ in range(100_000)))
+        assert results == [True]
+
+
 def test_only_steps_that_may_take_long_give_the_lock_up(tmp_path):
     places, x = placeholders()
     n = sg.placeholder((), "int64", name="n")

@@ -1,0 +1,140 @@
+"""Values, slopes and curvatures of functions of one number beside mpmath, from 1e-30 to 1e30.
+
+An error is measured in units in the last place of what is right, however small that is: a
+derivative that is a difference of nearly equal numbers has no digits where these nearly cancel.
+Not in the table are slopes that are made of a result, so that no other exponential is taken, as
+1 - tanh**2 and y * (1 - y) of sigmoid and softmax: their error is relative to the largest slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import symgrad as sg
+from tests.support.together import together
+
+Exact = Callable[[Any], Any]
+
+_SIZES = np.concatenate([10.0 ** np.arange(-30, 31, 3), np.linspace(0.3, 24, 25), [80.0, 700.0]])
+_BELOW_1 = np.concatenate([_SIZES[_SIZES < 1], 1 - np.exp2(-np.arange(3.0, 24))])
+_POINTS = {
+    "inside": np.concatenate([-_BELOW_1, _BELOW_1]).astype(np.float32),
+    "all": np.concatenate([-_SIZES, _SIZES]).astype(np.float32),
+    "positive": _SIZES.astype(np.float32),
+    "negative": -_SIZES.astype(np.float32),
+}
+
+
+def _unit(alpha: float = 1.0, scale: float = 1.0, width: float = 1.0) -> tuple[Exact, ...]:
+    """Return an exponential linear unit, its slope and its curvature."""
+    a, s, w = mpf(alpha), mpf(scale), mpf(width)
+    return (
+        lambda x: s * (x if x > 0 else a * mp.expm1(x / w)),
+        lambda x: s * (1 if x > 0 else a / w * mp.exp(x / w)),
+        lambda x: s * (0 if x > 0 else a / w**2 * mp.exp(x / w)),
+    )
+
+
+def _gate(x: Any) -> Any:
+    """Return the argument of the sigmoid in the gelu by tanh."""
+    return 2 * mp.sqrt(2 / mp.pi) * (x + mpf(0.044715) * x**3)
+
+
+def _gate_slope(x: Any) -> Any:
+    return 2 * mp.sqrt(2 / mp.pi) * (1 + 3 * mpf(0.044715) * x**2)
+
+
+def _gate_curvature(x: Any) -> Any:
+    """Return the second derivative of `x * sigmoid(_gate(x))`."""
+    slope, bend = _gate_slope(x), 12 * mp.sqrt(2 / mp.pi) * mpf(0.044715) * x
+    turn = slope**2 * -mp.tanh(_gate(x) / 2)
+    return _bell(_gate(x)) * (2 * slope + x * (bend + turn))
+
+
+def _sigmoid(x: Any) -> Any:
+    return mp.exp(x) / (1 + mp.exp(x)) if x < 0 else 1 / (1 + mp.exp(-x))
+
+
+def _bell(x: Any) -> Any:
+    return _sigmoid(x) * _sigmoid(-x)
+
+
+def _softplus(x: Any) -> Any:
+    return mp.log1p(mp.exp(-abs(x))) + max(x, 0)
+
+
+def _binary_loss(x: sg.Tensor, label: int, **weights: Any) -> sg.Tensor:
+    labels = sg.full(x.shape, label, dtype=x.dtype)
+    return sg.nn.binary_cross_entropy_with_logits(x, labels, reduction="none", **weights)
+
+
+_ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
+    ("expm1", sg.expm1, (mp.expm1, mp.exp, mp.exp), "all", 2),
+    ("elu", sg.nn.elu, _unit(), "all", 2),
+    ("elu of 1.5", lambda x: sg.nn.elu(x, 1.5), _unit(1.5), "all", 3),
+    ("selu", sg.nn.selu, _unit(1.6732632423543772, 1.0507009873554805), "all", 3),
+    ("celu of 2", lambda x: sg.nn.celu(x, 2.0), _unit(2.0, width=2.0), "all", 3),
+    # What the cubic is rounded to is multiplied by as much in an exponential.
+    ("gelu by tanh", lambda x: sg.nn.gelu(x, approximate=True),
+     (lambda x: x * _sigmoid(_gate(x)),
+      lambda x: _sigmoid(_gate(x)) + x * _bell(_gate(x)) * _gate_slope(x),
+      _gate_curvature), "negative", 800),
+    ("softplus", sg.nn.softplus, (_softplus, _sigmoid, _bell), "all", 3),
+    ("asin", sg.asin, (mp.asin, lambda x: mp.sqrt((1 - x) * (1 + x)) ** -1,
+                       lambda x: x * mp.sqrt((1 - x) * (1 + x)) ** -3), "inside", 6),
+    ("acos", sg.acos, (mp.acos, lambda x: -(mp.sqrt((1 - x) * (1 + x)) ** -1),
+                       lambda x: -x * mp.sqrt((1 - x) * (1 + x)) ** -3), "inside", 6),
+    ("atanh", sg.atanh, (mp.atanh, lambda x: 1 / ((1 - x) * (1 + x)),
+                         lambda x: 2 * x / ((1 - x) * (1 + x)) ** 2), "inside", 6),
+    ("binary cross-entropy of a 1", lambda x: _binary_loss(x, 1),
+     (lambda x: _softplus(-x), lambda x: -_sigmoid(-x), _bell), "all", 3),
+    ("binary cross-entropy of a 0", lambda x: _binary_loss(x, 0),
+     (_softplus, _sigmoid, _bell), "all", 3),
+    ("binary cross-entropy of a weighed 1", lambda x: _binary_loss(x, 1, positive_weights=2),
+     (lambda x: 2 * _softplus(-x), lambda x: -2 * _sigmoid(-x), lambda x: 2 * _bell(x)), "all", 3),
+    ("binary cross-entropy of a 0 beside weights",
+     lambda x: _binary_loss(x, 0, positive_weights=2), (_softplus, _sigmoid, _bell), "all", 3),
+    ("log1p", sg.log1p, (mp.log1p, lambda x: 1 / (1 + x), lambda x: -((1 + x) ** -2)),
+     "positive", 4),
+    ("asinh", sg.asinh, (mp.asinh, lambda x: mp.hypot(x, 1) ** -1,
+                         lambda x: -x * mp.hypot(x, 1) ** -3), "all", 5),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
+@together("row", _ROWS, ids=lambda row: row[0], at_once=4)
+def test_derivatives_have_their_digits(row):
+    _, build, exact, where, ulp = row
+    points = _POINTS[where]
+    xs = [sg.placeholder(points.shape, dtype) for dtype in ("float32", "float64")]
+    results = sg.compile(xs, [y for x in xs for y in _derivatives(build, x)])(
+        *[points.astype(x.dtype.numpy) for x in xs]
+    )
+    with mp.workprec(500):
+        wanted = [[function(mpf(float(x))) for x in points] for function in exact]
+        for k, found in enumerate(results):
+            _assert_within(found, wanted[k % 3], ulp, f"derivative {k % 3} of {found.dtype}")
+
+
+def _derivatives(build: Any, x: sg.Tensor) -> list[sg.Tensor]:
+    found = [build(x)]
+    for _ in range(2):
+        found += sg.gradients(found[-1], [x], unconnected_gradients="zero")
+    return found
+
+
+def _assert_within(found: np.ndarray, wanted: list[Any], ulp: float, which: str) -> None:
+    """Check each result that is normal; what is smaller than that may be off by its last bits."""
+    limits = np.finfo(found.dtype)
+    for value, number in zip(found.tolist(), wanted, strict=True):
+        if abs(number) > mpf(float(limits.max)):
+            assert value == np.copysign(np.inf, float(number)), which
+            continue
+        size = max(abs(number), mpf(float(limits.smallest_normal)))
+        unit = mpf(2) ** mp.floor(mp.log(size, 2)) * mpf(float(limits.eps))
+        assert abs(mpf(value) - number) <= ulp * unit, (which, value, mp.nstr(number, 17))
