@@ -182,7 +182,7 @@ class ObjectsOfKernels:
         whole = self.images_of(module.entry)
         if whole is not None:
             return whole
-        places = {symbol: self._listed(self._key("kernel", symbol)) for symbol in module.kernels}
+        places = self._listed_each("kernel", module.kernels)
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
         missing = [s for s, found in places.items() if not found or found[0] not in images]
         assert not module.known.intersection(missing), "known kernels are in no object"
@@ -207,7 +207,7 @@ class ObjectsOfKernels:
         images = self._objects(listed)
         if listed and len(images) == len(listed):
             return [*images.values()]
-        places = {symbol: self._listed(self._key("leaf", symbol)) for symbol in wanted}
+        places = self._listed_each("leaf", wanted)
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
         lacking = [s for s, found in places.items() if not found or found[0] not in images]
         there = self._found_precompiled(lacking)
@@ -288,21 +288,33 @@ class ObjectsOfKernels:
         compile_text = compile_leaves if kind == "leaf" else compile_object
         made, image = digest_of(text), compile_text(text, self._target, self._opt_level)
         self._store.write(self._key("object", made), image)
-        for symbol in defined:
-            self._list(self._key(kind, symbol), [made])
+        listed = _listing([made])
+        self._store.write_each(kind, self._made_for, dict.fromkeys(defined, listed))
         return made, image
 
     def _objects(self, digests: list[str]) -> dict[str, bytes]:
         """Return the objects that are there."""
-        found = {digest: self._store.read(self._key("object", digest)) for digest in digests}
-        return {digest: image for digest, image in found.items() if image is not None}
+        return self._store.read_each("object", self._made_for, digests)
 
     def _key(self, kind: str, digest: str) -> EntryKey:
         return EntryKey(kind, self._made_for, digest)
 
     def _listed(self, key: EntryKey) -> list[str]:
         listed = self._store.read(key)
-        return [] if listed is None else [str(digest) for digest in json.loads(listed)]
+        return [] if listed is None else _digests_of(listed)
+
+    def _listed_each(self, kind: str, symbols: Iterable[str]) -> dict[str, list[str]]:
+        """Return in which objects functions of a kind are, for those in none nothing."""
+        there = self._store.read_each(kind, self._made_for, symbols)
+        return {s: _digests_of(there[s]) if s in there else [] for s in symbols}
 
     def _list(self, key: EntryKey, digests: list[str]) -> None:
-        self._store.write(key, json.dumps(digests).encode())
+        self._store.write(key, _listing(digests))
+
+
+def _listing(digests: list[str]) -> bytes:
+    return json.dumps(digests).encode()
+
+
+def _digests_of(listing: bytes) -> list[str]:
+    return [str(digest) for digest in json.loads(listing)]

@@ -97,8 +97,12 @@ class LoweredGroups:
     def _made(
         self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
     ) -> tuple[Relocated, list[int]]:
-        template = None
         is_alone = self._runner.sees_each or any(t in partition.placed for t in _tensors_of(group))
+        kind = None if is_alone else self._kind(group, key)
+        kept = None if kind is None else kind.found(key.sizes)
+        if kept is not None:
+            return self._added(kept)
+        template = None
         if key.sizes and not is_alone:
             template = self._template(partition, buffers, group, key)
         if template is not None:
@@ -106,15 +110,15 @@ class LoweredGroups:
             if self._runner.verifies:
                 self._verify(made, lower_group(partition, buffers, group, "kernel").kernel)
             return made, template.order
-        kind = None if is_alone else self._kind(group, key)
+        lowered = lower_group(partition, buffers, group, "kernel")
         if kind is None:
-            lowered = lower_group(partition, buffers, group, "kernel")
             order = [key.buffers.index(b) for b in lowered.arguments]
             return self._pool.add(lowered.kernel), order
-        kept = kind.found(key.sizes)
-        if kept is None:
-            kept = self._scheduled(lower_group(partition, buffers, group, "kernel"), key)
-            kind.keep(key.sizes, kept)
+        kept = self._scheduled(lowered, key)
+        kind.keep(key.sizes, kept)
+        return self._added(kept)
+
+    def _added(self, kept: KeptGroup) -> tuple[Relocated, list[int]]:
         kernel = self._pool.add_scheduled(kept.text, lambda: (kept.kernel, kept.alone))
         return Relocated(kernel, kept.starts, ()), [*kept.order]
 
