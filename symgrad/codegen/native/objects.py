@@ -108,16 +108,22 @@ def final_object_of(module_text: str, target: Target, opt_level: int) -> bytes:
     That is without a middle end, for a level of the instruction set, perhaps before any program.
     The `opt_level` may be `ONLY_CALLS`.
     """
-    target = target.shared_level or target
-    store = object_store()
-    if store is None:
-        return _compile_final(module_text, target, opt_level)
-    key = _final_key(module_text, target, opt_level)
-    found = store.read(key) or Precompiled(target).read(key)
+    found = known_final_object(digest_of(module_text), target, opt_level)
     if found is None:
+        target, store = target.shared_level or target, object_store()
         found = _compile_final(module_text, target, opt_level)
-        store.write(key, found)
+        if store is not None:
+            store.write(_final_key(digest_of(module_text), target, opt_level), found)
     return found
+
+
+def known_final_object(text_digest: str, target: Target, opt_level: int) -> bytes | None:
+    """Return what `final_object_of` has made of a module, by the digest of its text."""
+    target, store = target.shared_level or target, object_store()
+    if store is None:
+        return None
+    key = _final_key(text_digest, target, opt_level)
+    return store.read(key) or Precompiled(target).read(key)
 
 
 def precompile_final(module_text: str, target: Target, opt_level: int) -> bool:
@@ -126,7 +132,7 @@ def precompile_final(module_text: str, target: Target, opt_level: int) -> bool:
     Returns whether it is there now.
     """
     target = target.shared_level or target
-    there, key = Precompiled(target), _final_key(module_text, target, opt_level)
+    there, key = Precompiled(target), _final_key(digest_of(module_text), target, opt_level)
     if there.read(key) is not None:
         return True
     return there.write(key, _compile_final(module_text, target, opt_level))
@@ -138,8 +144,8 @@ def _compile_final(module_text: str, target: Target, opt_level: int) -> bytes:
     return compile_leaves(module_text, target, opt_level)
 
 
-def _final_key(module_text: str, target: Target, opt_level: int) -> EntryKey:
-    return EntryKey("final", made_for(target, opt_level), digest_of(module_text))
+def _final_key(text_digest: str, target: Target, opt_level: int) -> EntryKey:
+    return EntryKey("final", made_for(target, opt_level), text_digest)
 
 
 @lru_cache(maxsize=64)
