@@ -29,7 +29,7 @@ from symgrad.config import settings
 from symgrad.records import dataclass
 
 _MAGIC = b"symgrad cache 1"
-_TOGETHER = "together"  # in the place of a digest: of entries that were written at once
+_OF_SEVERAL = "together"  # in the place of a digest: of entries that were written at once
 _UNFINISHED = ".unfinished-"
 _BESIDE = "-link"  # behind the name of such a file: a link that is to take the place of another
 _ABANDONED = 3600.0  # seconds: whoever began to write a file so old was killed
@@ -126,7 +126,7 @@ class ObjectStore:
                 if payload is not None:
                     found[digest] = payload
                     continue
-                several = _payload(content, EntryKey(kind, made_for, _TOGETHER))
+                several = _payload(content, EntryKey(kind, made_for, _OF_SEVERAL))
                 together |= {} if several is None else json.loads(several)
             if digest in together:
                 found[digest] = together[digest].encode("latin-1")
@@ -143,7 +143,7 @@ class ObjectStore:
         """Keep entries of a kind, made for the same, by their digests, as `write` keeps one."""
         keys = [EntryKey(kind, made_for, digest) for digest in payloads]
         texts = {digest: payload.decode("latin-1") for digest, payload in payloads.items()}
-        together = _content(EntryKey(kind, made_for, _TOGETHER), json.dumps(texts).encode())
+        together = _content(EntryKey(kind, made_for, _OF_SEVERAL), json.dumps(texts).encode())
         if len(keys) > 1 and self._write(together, keys):
             return
         for key in keys:  # where there are no hard links, or not so many
@@ -200,7 +200,7 @@ class ObjectStore:
             if len(stated) != 3:
                 continue
             kind, made_for, digest = (line.decode() for line in stated)
-            several = _payload(content, EntryKey(kind, made_for, _TOGETHER)) or b"{}"
+            several = _payload(content, EntryKey(kind, made_for, _OF_SEVERAL)) or b"{}"
             keys = (EntryKey(kind, made_for, d) for d in (json.loads(several) or [digest]))
             for key in keys:
                 payload = self.read(key) if key.file_name == path.name else None
