@@ -6,7 +6,12 @@ import itertools
 
 from tabulate import tabulate
 
-from symgrad.codegen.native.object_store import ObjectStore, object_store, precompiled_store
+from symgrad.codegen.native.object_store import (
+    ObjectStore,
+    bytes_of,
+    object_store,
+    precompiled_store,
+)
 from symgrad.codegen.native.packed_store import Precompiled
 from symgrad.codegen.target import target_named
 from symgrad.commands.loading import CommandError
@@ -62,7 +67,7 @@ def _precompile() -> str:
 def _show(store: ObjectStore) -> str:
     sizes: dict[str, list[int]] = {}
     for path, state in itertools.chain(*(some.entries() for some in _stores(store))):
-        sizes.setdefault(path.suffix[1:] or "unfinished", []).append(state.st_size)
+        sizes.setdefault(path.suffix[1:] or "unfinished", []).append(bytes_of(state))
     total = sum(map(sum, sizes.values()))
     rows = [
         ("folder", str(store.folder)),

@@ -16,13 +16,20 @@ brief it runs without Python's global lock: see Note [The lock of steps].
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from typing import Any
 
+from symgrad.codegen.native.compiler_version import caller_version, kept_text
 from symgrad.codegen.native.jit import ONLY_CALLS, LoadedCode, load_objects
-from symgrad.codegen.native.objects import final_object_of, precompile_final
+from symgrad.codegen.native.object_store import digest_of
+from symgrad.codegen.native.objects import (
+    final_object_of,
+    known_final_object,
+    precompile_final,
+)
 from symgrad.codegen.target import Target, target_named
 from symgrad.runtime.entry_checks import emit_checks_module
 from symgrad.runtime.entry_code import (
@@ -143,7 +150,7 @@ def build_entry(
 def _entry_code(symbol: str) -> LoadedCode:
     exported = [symbol] if symbol == "into" else [symbol, *ALLOCATOR, *SHARED]
     called = [_entry_code("call")] if symbol == "into" else []
-    code = _load(_modules(symbol), exported, called)
+    code = _load(_images(symbol, partial(_modules, symbol)), exported, called)
     if symbol == "call":
         result_memory().runs(code)
     return code
@@ -152,7 +159,8 @@ def _entry_code(symbol: str) -> LoadedCode:
 @cache
 def _locked_code() -> LoadedCode:
     """Return the code of steps that take the lock of steps: what no others need is made here."""
-    code = _load(_locked_modules(), [*LOCKED.values(), WAIT, HOLD, LET_GO], [_entry_code("call")])
+    images = _images("locked", _locked_modules)
+    code = _load(images, [*LOCKED.values(), WAIT, HOLD, LET_GO], [_entry_code("call")])
     # A brief step, which has nothing else of it, may call it at any time.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     for symbol, place in _places_of_locked().items():
@@ -170,13 +178,29 @@ def _places_of_locked() -> dict[str, ctypes.c_int64]:
     return words
 
 
-def _load(
-    modules: Sequence[tuple[str, int]], exported: Sequence[str], called: Sequence[LoadedCode]
-) -> LoadedCode:
+def _images(name: str, modules: Callable[[], list[tuple[str, int]]]) -> list[bytes]:
+    """Return the objects of `modules`, of which no text is made where their digests are known."""
     # Arrays of all steps are freed by it, so it must not be for a machine that a step is only made
     # for, as one that is looked at or exported.
-    native = target_named("native")
-    images = [final_object_of(text, native, level) for text, level in modules]
+    native, version = target_named("native"), caller_version()
+    made = cache(modules)
+    if version is not None:
+        layout = repr(verified_platform().layout)
+        kept = kept_text(name, digest_of(version, layout), lambda: _digests_of(made()))
+        known = [known_final_object(digest, native, level) for digest, level in json.loads(kept)]
+        found = [image for image in known if image is not None]
+        if len(found) == len(known):
+            return found
+    return [final_object_of(text, native, level) for text, level in made()]
+
+
+def _digests_of(modules: Sequence[tuple[str, int]]) -> str:
+    return json.dumps([(digest_of(text), level) for text, level in modules])
+
+
+def _load(
+    images: Sequence[bytes], exported: Sequence[str], called: Sequence[LoadedCode]
+) -> LoadedCode:
     memory = result_memory()
     places = _places_of_locked()
     imports = {

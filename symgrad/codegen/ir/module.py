@@ -10,6 +10,8 @@ from symgrad.codegen.ir.types import Constant, FunctionType, LLVMValue, PointerT
 
 def symbol(name: str) -> str:
     """Return the text that refers to a global name, whatever characters it is of."""
+    if name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
+        return f'@"{name}"'
     quoted = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02x}" for b in name.encode())
     return f'@"{"".join(quoted)}"'
 
@@ -199,12 +201,16 @@ class LLVMFunction(LLVMValue):
 
     def lift(self, value: LLVMValue) -> LLVMValue:
         """Lambda lifting: add a parameter for which every call passes `value`, and return it."""
-        takes, result = self.function_type.takes, self.function_type.return_type
-        self.function_type = FunctionType(result, [*takes, value.type])
-        self.type = self.function_type.as_pointer()
-        self.lifted.append(value)
-        self.args.append(_Argument(value.type, f"%.{self.new_name()}"))
+        self.lift_each([value])
         return self.args[-1]
+
+    def lift_each(self, values: Sequence[LLVMValue]) -> None:
+        """Add a parameter for each of some values, as `lift` does for one."""
+        takes, result = self.function_type.takes, self.function_type.return_type
+        self.function_type = FunctionType(result, [*takes, *(value.type for value in values)])
+        self.type = self.function_type.as_pointer()
+        self.lifted += values
+        self.args += [_Argument(value.type, f"%.{self.new_name()}") for value in values]
 
     def new_name(self) -> int:
         """Return a number that no value and no block of the function has."""

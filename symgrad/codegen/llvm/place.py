@@ -57,8 +57,7 @@ class Functions:
         name = kernel.name
         if name not in self.kernels and name in self.known:
             declared = self.kernels[name] = declare_kernel(self.module, kernel, name)
-            for passed in self.known[name].lifted:
-                declared.lift(passed.value(self.module))
+            declared.lift_each([p.value(self.module) for p in self.known[name].lifted])
         elif name not in self.kernels:
             found = None if self.alike is None else self.alike.emitted(self.module, kernel)
             self.kernels[name] = found or emit_kernel(self.module, kernel, name, self.target)

@@ -1,7 +1,8 @@
 """Cache invalidation: a digest of the files that the compiler consists of.
 
 What is kept of a graph or of loops, without the code that came of them, is right for the compiler
-that made it and for no other.
+that made it and for no other. So is what these files alone determine, such as the text of a module
+that is the same for all programs: a process makes it once for those after it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from symgrad.codegen.native.object_store import digest_of
+from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
 
-_SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model")
+_SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model", "errors.py", "records.py")
 # All that a leaf function is made by, and nothing else; a test says whether it is all.
 _SOURCES_OF_LEAVES = (
     *("codegen/contract/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
@@ -27,6 +28,7 @@ _SOURCES_OF_LEAVES = (
     *("graph/huge_pages.py", "graph/late_binding.py", "graph/sizes.py", "graph/types.py"),
     *("graph/whole_copies.py", "cost_model/*.py", "errors.py", "records.py"),
 )
+_PACKAGE = Path(__file__).parents[2]
 _SETTLED = 10.0  # seconds: a file changed as lately may not be the one that was imported
 _IMPORTED = time.time()
 
@@ -34,18 +36,35 @@ _IMPORTED = time.time()
 @cache
 def compiler_version() -> str | None:
     """Return a digest of what turns a graph into a program; None if that is not known for sure."""
-    with os.scandir(Path(__file__).parents[2]) as entries:
-        states = dict(_states(entry for entry in entries if entry.name in _SOURCES))
-    lately = max((state.st_mtime for state in states.values()), default=_IMPORTED)
-    if lately > _IMPORTED - _SETTLED:
-        return None
-    files = (f"{path} {states[path].st_size} {states[path].st_mtime_ns}" for path in sorted(states))
-    return digest_of(platform.python_version(), np.__version__, *files)
+    with os.scandir(_PACKAGE) as entries:
+        return _version(entry for entry in entries if entry.name in _SOURCES)
+
+
+@cache
+def caller_version() -> str | None:
+    """Return a digest of what emits the code that calls steps; None if that is not known."""
+    with os.scandir(_PACKAGE / "runtime") as entries:
+        runtime = _version(entry for entry in entries if entry.name.endswith(".py"))
+    compiler = compiler_version()
+    return None if compiler is None or runtime is None else digest_of(compiler, runtime)
 
 
 def leaf_version() -> str | None:
     """Return a digest of what emits leaf functions; None if that is not known for sure."""
-    return None if compiler_version() is None else sources_of_leaves()
+    version = compiler_version()
+    return None if version is None else kept_text("leaves", version, sources_of_leaves)
+
+
+def kept_text(what: str, version: str, make: Callable[[], str]) -> str:
+    """Return a text that a version determines: what a process before has made, or makes now."""
+    store, key = object_store(), EntryKey("derived", what, version)
+    found = None if store is None else store.read(key)
+    if found is not None:
+        return found.decode()
+    made = make()
+    if store is not None:
+        store.write(key, made.encode())
+    return made
 
 
 @cache
@@ -54,14 +73,22 @@ def sources_of_leaves() -> str:
 
     It is of their contents, and so the same wherever a version is installed.
     """
-    package = Path(__file__).parents[2]
-    paths = sorted(path for pattern in _SOURCES_OF_LEAVES for path in package.glob(pattern))
+    paths = sorted(path for pattern in _SOURCES_OF_LEAVES for path in _PACKAGE.glob(pattern))
     state = hashlib.blake2b(digest_size=16)
     for path in paths:
         content = path.read_bytes()
-        state.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
+        state.update(f"{path.relative_to(_PACKAGE).as_posix()} {len(content)}\n".encode())
         state.update(content)
     return state.hexdigest()
+
+
+def _version(entries: Iterable[os.DirEntry[str]]) -> str | None:
+    states = dict(_states(entries))
+    lately = max((state.st_mtime for state in states.values()), default=_IMPORTED)
+    if lately > _IMPORTED - _SETTLED:
+        return None
+    files = (f"{path} {states[path].st_size} {states[path].st_mtime_ns}" for path in sorted(states))
+    return digest_of(platform.python_version(), np.__version__, *files)
 
 
 def _states(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:

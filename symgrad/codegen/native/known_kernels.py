@@ -19,12 +19,13 @@ from symgrad.codegen.llvm.known_kernel import KnownKernel, Passed
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.native.compiler_version import compiler_version
-from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
+from symgrad.codegen.native.object_store import digest_of, object_store
 from symgrad.codegen.native.objects import made_for
 from symgrad.codegen.target import Target
 from symgrad.cost_model import MIN_SIMILAR_KERNELS
 from symgrad.records import dataclass
 
+_KIND = "loops"  # of entries
 # Similar kernels: so many that those which are left in an edited program are still too many.
 _VERY_MANY = 2 * MIN_SIMILAR_KERNELS
 
@@ -43,21 +44,24 @@ class KnownKernels:
     def __init__(self, kernels: Sequence[Kernel], target: Target, opt_level: int) -> None:
         version, store = compiler_version(), object_store()
         self._store = None if version is None else store
-        self._keys: dict[str, EntryKey] = {}
+        self._made_for = made_for(target, opt_level)
+        self._digests: dict[str, str] = {}
         if self._store is not None and version is not None:
-            made = made_for(target, opt_level)
             for kernel, text in zip(kernels, print_alike(kernels), strict=True):
-                self._keys[kernel.name] = EntryKey("loops", made, digest_of(version, text))
+                self._digests[kernel.name] = digest_of(version, text)
         self._are_many = len(kernels) >= MIN_SIMILAR_KERNELS
 
     def found(self) -> dict[str, KnownKernel]:
         """Return what is known of kernels, by their names."""
-        found = {name: self._read(key) for name, key in self._keys.items()}
-        known = {name: kept for name, kept in found.items() if kept is not None}
+        if self._store is None:
+            return {}
+        found = self._store.read_each(_KIND, self._made_for, self._digests.values())
+        read = {digest: _read(kept) for digest, kept in found.items()}
+        known = {name: read[digest] for name, digest in self._digests.items() if digest in read}
         if self._are_many:
             # Of those that are not known, any may be similar to one that is.
             like = Counter(kept.shape for kept in known.values())
-            most = MIN_SIMILAR_KERNELS - 1 - (len(found) - len(known))
+            most = MIN_SIMILAR_KERNELS - 1 - (len(self._digests) - len(known))
             is_apart = {shape for shape, count in like.items() if shape and count <= most}
             known = {name: kept for name, kept in known.items() if kept.shape in is_apart}
         return {name: kept.kernel for name, kept in known.items()}
@@ -72,13 +76,12 @@ class KnownKernels:
         emitted = module.emitted_kernels()
         shapes = {name: module.shape(name) if self._are_many else None for name in emitted}
         like = Counter(shapes.values())
-        for name, shape in shapes.items():
-            if shape is None or like[shape] < _VERY_MANY:
-                self._store.write(self._keys[name], _written(_Kept(module.known_as(name), shape)))
-
-    def _read(self, key: EntryKey) -> _Kept | None:
-        kept = None if self._store is None else self._store.read(key)
-        return None if kept is None else _read(kept)
+        kept = {
+            self._digests[name]: _written(_Kept(module.known_as(name), shape))
+            for name, shape in shapes.items()
+            if shape is None or like[shape] < _VERY_MANY
+        }
+        self._store.write_each(_KIND, self._made_for, kept)
 
 
 def _written(kept: _Kept) -> bytes:

@@ -5,18 +5,22 @@ and a checksum, so what is not exactly what was asked for, be it of another vers
 or damaged, counts as nothing. It is written beside its place and renamed, so there is never half of
 one. Nothing here raises: a folder that cannot be made or written is one in which nothing is found.
 
+Small entries that are written at once are one file, of which each has a hard link under its name:
+to make a file takes ten times as long as to link one, and who asks for many of them reads it once.
+
 It knows nothing of what the entries are, and of no key more than its text.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +29,9 @@ from symgrad.config import settings
 from symgrad.records import dataclass
 
 _MAGIC = b"symgrad cache 1"
+_OF_SEVERAL = "together"  # in the place of a digest: of entries that were written at once
 _UNFINISHED = ".unfinished-"
+_BESIDE = "-link"  # behind the name of such a file: a link that is to take the place of another
 _ABANDONED = 3600.0  # seconds: whoever began to write a file so old was killed
 _FRESH = 60.0  # seconds: an entry used so lately need not be marked as used again
 _KEPT = 0.75  # of the limit is what is left when entries had to go
@@ -74,6 +80,22 @@ def _checksum(stated: bytes, payload: bytes) -> bytes:
     return state.hexdigest().encode()
 
 
+def _content(key: EntryKey, payload: bytes) -> bytes:
+    """Return the file of what is kept for a key."""
+    stated = key.stated()
+    return b"\n".join((_MAGIC, stated, _checksum(stated, payload), payload))
+
+
+def _payload(content: bytes, key: EntryKey) -> bytes | None:
+    """Return what is kept for a key, of its file; None if it is another one, or damaged."""
+    stated = key.stated()
+    head = b"%s\n%s\n" % (_MAGIC, stated)
+    if not content.startswith(head):
+        return None
+    payload = content[len(head) + 65 :]
+    return payload if content.startswith(_checksum(stated, payload) + b"\n", len(head)) else None
+
+
 class ObjectStore:
     """Entries in a folder that belongs to this user, up to a number of bytes.
 
@@ -88,24 +110,48 @@ class ObjectStore:
 
     def read(self, key: EntryKey) -> bytes | None:
         """Return what is there for `key`, None if that is nothing, or not what was written."""
-        # As text, since a program asks for a thousand kernels, and joining a path takes as long as
-        # finding out that there is no such file.
-        found = self._contents(f"{self.folder}/{key.file_name}")
-        if found is None:
-            return None
-        stated = key.stated()
-        head = b"%s\n%s\n" % (_MAGIC, stated)
-        payload = found[len(head) + 65 :]
-        is_whole = found.startswith(head + _checksum(stated, payload) + b"\n")
-        return payload if is_whole else None
+        return self.read_each(key.kind, key.made_for, (key.digest,)).get(key.digest)
+
+    def read_each(self, kind: str, made_for: str, digests: Iterable[str]) -> dict[str, bytes]:
+        """Return what is there of a kind, made for the same, by the digests."""
+        found: dict[str, bytes] = {}
+        together: dict[str, str] = {}  # entries of files that were read for others
+        for digest in digests:
+            if digest not in together:
+                key = EntryKey(kind, made_for, digest)
+                # As text, since a program asks for a thousand kernels, and joining a path takes as
+                # long as finding out that there is no such file.
+                content = self._contents(f"{self.folder}/{key.file_name}") or b""
+                payload = _payload(content, key)
+                if payload is not None:
+                    found[digest] = payload
+                    continue
+                several = _payload(content, EntryKey(kind, made_for, _OF_SEVERAL))
+                together |= {} if several is None else json.loads(several)
+            if digest in together:
+                found[digest] = together[digest].encode("latin-1")
+        return found
 
     def write(self, key: EntryKey, payload: bytes) -> bool:
         """Keep `payload` for `key`, in place of what is there; return whether it was kept.
 
         It is not where the folder cannot be written, has no room, or is not this user's alone.
         """
-        stated = key.stated()
-        content = b"\n".join((_MAGIC, stated, _checksum(stated, payload), payload))
+        return self._write(_content(key, payload), [key])
+
+    def write_each(self, kind: str, made_for: str, payloads: Mapping[str, bytes]) -> None:
+        """Keep entries of a kind, made for the same, by their digests, as `write` keeps one."""
+        keys = [EntryKey(kind, made_for, digest) for digest in payloads]
+        texts = {digest: payload.decode("latin-1") for digest, payload in payloads.items()}
+        together = _content(EntryKey(kind, made_for, _OF_SEVERAL), json.dumps(texts).encode())
+        if len(keys) > 1 and self._write(together, keys):
+            return
+        for key in keys:  # where there are no hard links, or not so many
+            if not self.write(key, payloads[key.digest]):
+                return
+
+    def _write(self, content: bytes, keys: list[EntryKey]) -> bool:
+        """Make one file the entries of some keys; return whether it is that of all."""
         if len(content) > self.limit * _MAX_SHARE or not self._is_ready():
             return False
         unfinished = None
@@ -113,13 +159,26 @@ class ObjectStore:
             file, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)
             with os.fdopen(file, "wb") as opened:
                 opened.write(content)
-            Path(unfinished).replace(self.folder / key.file_name)
+            for key in keys[1:]:
+                self._link(unfinished, f"{self.folder}/{key.file_name}")
+            Path(unfinished).replace(self.folder / keys[0].file_name)
         except OSError:
             if unfinished is not None:
                 _remove(Path(unfinished))
+                _remove(Path(f"{unfinished}{_BESIDE}"))
             return False
         self._keep_to_limit(len(content))
         return True
+
+    @staticmethod
+    def _link(whole: str, place: str) -> None:
+        """Make a file that is whole the one at `place` too, in place of what is there."""
+        try:
+            os.link(whole, place)
+        except FileExistsError:
+            beside = f"{whole}{_BESIDE}"
+            os.link(whole, beside)
+            Path(beside).replace(place)
 
     def entries(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Yield the files of the folder that are entries, or were to become some."""
@@ -136,16 +195,22 @@ class ObjectStore:
     def contents(self) -> Iterator[tuple[EntryKey, bytes]]:
         """Yield the keys of all entries that are whole, and what they are of."""
         for path, _ in self.entries():
-            stated = (self._contents(str(path)) or b"").split(b"\n", 4)[1:4]
-            if len(stated) == 3:
-                key = EntryKey(*(line.decode() for line in stated))
-                payload = self.read(key)
+            content = self._contents(str(path)) or b""
+            stated = content.split(b"\n", 4)[1:4]
+            if len(stated) != 3:
+                continue
+            kind, made_for, digest = (line.decode() for line in stated)
+            several = _payload(content, EntryKey(kind, made_for, _OF_SEVERAL)) or b"{}"
+            keys = (EntryKey(kind, made_for, d) for d in (json.loads(several) or [digest]))
+            for key in keys:
+                payload = self.read(key) if key.file_name == path.name else None
                 if payload is not None:
                     yield key, payload
 
     def clear(self) -> tuple[int, int]:
         """Remove all entries; return how many these were, and their bytes."""
-        gone = [state.st_size for path, state in self.entries() if _remove(path)]
+        there = [*self.entries()]
+        gone = [bytes_of(state) for path, state in there if _remove(path)]
         return len(gone), sum(gone)
 
     def _contents(self, path: str) -> bytes | None:
@@ -190,7 +255,7 @@ class ObjectStore:
         with suppress(OSError):
             mark.touch(mode=0o600)
         by_age = sorted(self.entries(), key=lambda entry: entry[1].st_mtime)
-        left = sum(_on_disk(state.st_size) for _, state in by_age)
+        left = sum(_on_disk(state.st_size) / _links_of(state) for _, state in by_age)
         most = self.limit * _KEPT if left > self.limit else self.limit
         for path, state in by_age:
             if path.name.startswith(_UNFINISHED):
@@ -198,7 +263,16 @@ class ObjectStore:
             else:
                 goes = left > most
             if goes and _remove(path):
-                left -= _on_disk(state.st_size)
+                left -= _on_disk(state.st_size) / _links_of(state)
+
+
+def bytes_of(state: os.stat_result) -> int:
+    """Return how much of a file is an entry of it: what has several links is of as many entries."""
+    return state.st_size // _links_of(state)
+
+
+def _links_of(state: os.stat_result) -> int:
+    return max(state.st_nlink, 1)  # some file systems do not count them
 
 
 def _on_disk(size: int) -> int:

@@ -108,16 +108,22 @@ def final_object_of(module_text: str, target: Target, opt_level: int) -> bytes:
     That is without a middle end, for a level of the instruction set, perhaps before any program.
     The `opt_level` may be `ONLY_CALLS`.
     """
-    target = target.shared_level or target
-    store = object_store()
-    if store is None:
-        return _compile_final(module_text, target, opt_level)
-    key = _final_key(module_text, target, opt_level)
-    found = store.read(key) or Precompiled(target).read(key)
+    found = known_final_object(digest_of(module_text), target, opt_level)
     if found is None:
+        target, store = target.shared_level or target, object_store()
         found = _compile_final(module_text, target, opt_level)
-        store.write(key, found)
+        if store is not None:
+            store.write(_final_key(digest_of(module_text), target, opt_level), found)
     return found
+
+
+def known_final_object(text_digest: str, target: Target, opt_level: int) -> bytes | None:
+    """Return what `final_object_of` has made of a module, by the digest of its text."""
+    target, store = target.shared_level or target, object_store()
+    if store is None:
+        return None
+    key = _final_key(text_digest, target, opt_level)
+    return store.read(key) or Precompiled(target).read(key)
 
 
 def precompile_final(module_text: str, target: Target, opt_level: int) -> bool:
@@ -126,7 +132,7 @@ def precompile_final(module_text: str, target: Target, opt_level: int) -> bool:
     Returns whether it is there now.
     """
     target = target.shared_level or target
-    there, key = Precompiled(target), _final_key(module_text, target, opt_level)
+    there, key = Precompiled(target), _final_key(digest_of(module_text), target, opt_level)
     if there.read(key) is not None:
         return True
     return there.write(key, _compile_final(module_text, target, opt_level))
@@ -138,8 +144,8 @@ def _compile_final(module_text: str, target: Target, opt_level: int) -> bytes:
     return compile_leaves(module_text, target, opt_level)
 
 
-def _final_key(module_text: str, target: Target, opt_level: int) -> EntryKey:
-    return EntryKey("final", made_for(target, opt_level), digest_of(module_text))
+def _final_key(text_digest: str, target: Target, opt_level: int) -> EntryKey:
+    return EntryKey("final", made_for(target, opt_level), text_digest)
 
 
 @lru_cache(maxsize=64)
@@ -182,7 +188,7 @@ class ObjectsOfKernels:
         whole = self.images_of(module.entry)
         if whole is not None:
             return whole
-        places = {symbol: self._listed(self._key("kernel", symbol)) for symbol in module.kernels}
+        places = self._listed_each("kernel", module.kernels)
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
         missing = [s for s, found in places.items() if not found or found[0] not in images]
         assert not module.known.intersection(missing), "known kernels are in no object"
@@ -207,7 +213,7 @@ class ObjectsOfKernels:
         images = self._objects(listed)
         if listed and len(images) == len(listed):
             return [*images.values()]
-        places = {symbol: self._listed(self._key("leaf", symbol)) for symbol in wanted}
+        places = self._listed_each("leaf", wanted)
         images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
         lacking = [s for s, found in places.items() if not found or found[0] not in images]
         there = self._found_precompiled(lacking)
@@ -288,21 +294,33 @@ class ObjectsOfKernels:
         compile_text = compile_leaves if kind == "leaf" else compile_object
         made, image = digest_of(text), compile_text(text, self._target, self._opt_level)
         self._store.write(self._key("object", made), image)
-        for symbol in defined:
-            self._list(self._key(kind, symbol), [made])
+        listed = _listing([made])
+        self._store.write_each(kind, self._made_for, dict.fromkeys(defined, listed))
         return made, image
 
     def _objects(self, digests: list[str]) -> dict[str, bytes]:
         """Return the objects that are there."""
-        found = {digest: self._store.read(self._key("object", digest)) for digest in digests}
-        return {digest: image for digest, image in found.items() if image is not None}
+        return self._store.read_each("object", self._made_for, digests)
 
     def _key(self, kind: str, digest: str) -> EntryKey:
         return EntryKey(kind, self._made_for, digest)
 
     def _listed(self, key: EntryKey) -> list[str]:
         listed = self._store.read(key)
-        return [] if listed is None else [str(digest) for digest in json.loads(listed)]
+        return [] if listed is None else _digests_of(listed)
+
+    def _listed_each(self, kind: str, symbols: Iterable[str]) -> dict[str, list[str]]:
+        """Return in which objects functions of a kind are, for those in none nothing."""
+        there = self._store.read_each(kind, self._made_for, symbols)
+        return {s: _digests_of(there[s]) if s in there else [] for s in symbols}
 
     def _list(self, key: EntryKey, digests: list[str]) -> None:
-        self._store.write(key, json.dumps(digests).encode())
+        self._store.write(key, _listing(digests))
+
+
+def _listing(digests: list[str]) -> bytes:
+    return json.dumps(digests).encode()
+
+
+def _digests_of(listing: bytes) -> list[str]:
+    return [str(digest) for digest in json.loads(listing)]

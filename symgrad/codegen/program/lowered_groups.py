@@ -74,11 +74,13 @@ class LoweredGroups:
         self._beside, self._silent = pool.empty(), pool.silent()
         self._runner = runner
         self._kept = kept if runner.is_usual else None
-        self._kinds: dict[Hashable, KeptKind | None] = {}
+        # Keys are numbered, since to hash one takes as long as to make a good part of it.
+        self._numbers: dict[Hashable, int] = {}
+        self._kinds: dict[int, KeptKind | None] = {}
         # By the key and the sizes of a group, its kernel and which of its buffers are arguments.
-        self._known: dict[Hashable, tuple[Relocated, list[int]]] = {}
-        self._counts: Counter[Hashable] = Counter()
-        self._alike: dict[Hashable, Templates[_SizedKernel]] = {}
+        self._known: dict[tuple[int, tuple[int, ...]], tuple[Relocated, list[int]]] = {}
+        self._counts: Counter[int] = Counter()
+        self._alike: dict[int, Templates[_SizedKernel]] = {}
 
     def lowered(
         self, partition: Partition, buffers: Buffers, group: FusionGroup
@@ -88,46 +90,56 @@ class LoweredGroups:
         if key is None:
             lowered = lower_group(partition, buffers, group, "kernel")
             return self._pool.add(lowered.kernel), lowered.arguments
-        sized = key.key, key.sizes
+        number = self._numbers.setdefault(key.key, len(self._numbers))
+        sized = number, key.sizes
         if sized not in self._known:
-            self._known[sized] = self._made(partition, buffers, group, key)
+            self._known[sized] = self._made(partition, buffers, group, key, number)
         shared, order = self._known[sized]
         return shared, [key.buffers[i] for i in order]
 
     def _made(
-        self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
+        self,
+        partition: Partition,
+        buffers: Buffers,
+        group: FusionGroup,
+        key: GroupKey,
+        number: int,
     ) -> tuple[Relocated, list[int]]:
-        template = None
         is_alone = self._runner.sees_each or any(t in partition.placed for t in _tensors_of(group))
+        kind = None if is_alone else self._kind(group, key, number)
+        kept = None if kind is None else kind.found(key.sizes)
+        if kept is not None:
+            return self._added(kept)
+        template = None
         if key.sizes and not is_alone:
-            template = self._template(partition, buffers, group, key)
+            template = self._template(partition, buffers, group, key, number)
         if template is not None:
             made = self._instance(template, key.sizes)
             if self._runner.verifies:
                 self._verify(made, lower_group(partition, buffers, group, "kernel").kernel)
             return made, template.order
-        kind = None if is_alone else self._kind(group, key)
+        lowered = lower_group(partition, buffers, group, "kernel")
         if kind is None:
-            lowered = lower_group(partition, buffers, group, "kernel")
             order = [key.buffers.index(b) for b in lowered.arguments]
             return self._pool.add(lowered.kernel), order
-        kept = kind.found(key.sizes)
-        if kept is None:
-            kept = self._scheduled(lower_group(partition, buffers, group, "kernel"), key)
-            kind.keep(key.sizes, kept)
+        kept = self._scheduled(lowered, key)
+        kind.keep(key.sizes, kept)
+        return self._added(kept)
+
+    def _added(self, kept: KeptGroup) -> tuple[Relocated, list[int]]:
         kernel = self._pool.add_scheduled(kept.text, lambda: (kept.kernel, kept.alone))
         return Relocated(kernel, kept.starts, ()), [*kept.order]
 
-    def _kind(self, group: FusionGroup, key: GroupKey) -> KeptKind | None:
+    def _kind(self, group: FusionGroup, key: GroupKey, number: int) -> KeptKind | None:
         """Return what programs before have kept of groups with this key, None without."""
         if self._kept is None or not has_own_ops(group):
             return None
-        if key.key not in self._kinds:
+        if number not in self._kinds:
             try:
-                self._kinds[key.key] = self._kept.of_kind(stated_key(key.key))
+                self._kinds[number] = self._kept.of_kind(stated_key(key.key))
             except NoTextError:
-                self._kinds[key.key] = None
-        return self._kinds[key.key]
+                self._kinds[number] = None
+        return self._kinds[number]
 
     def _scheduled(self, lowered: LoweredKernel, key: GroupKey) -> KeptGroup:
         """Schedule the kernel of a group as the pool does."""
@@ -146,13 +158,18 @@ class LoweredGroups:
         assert made.starts == wanted.starts, "and it begins elsewhere"
 
     def _template(
-        self, partition: Partition, buffers: Buffers, group: FusionGroup, key: GroupKey
+        self,
+        partition: Partition,
+        buffers: Buffers,
+        group: FusionGroup,
+        key: GroupKey,
+        number: int,
     ) -> _SizedKernel | None:
         """Return the template that has a kernel of the sizes of `key`, None if there is none."""
-        self._counts[key.key] += 1
-        if self._counts[key.key] < MIN_ALIKE:
+        self._counts[number] += 1
+        if self._counts[number] < MIN_ALIKE:
             return None
-        templates = self._alike.setdefault(key.key, Templates(MAX_PATHS))
+        templates = self._alike.setdefault(number, Templates(MAX_PATHS))
         return templates.found(key.sizes, lambda: self._traced(partition, buffers, group, key))
 
     def _traced(

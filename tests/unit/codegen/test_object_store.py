@@ -149,6 +149,109 @@ while True:
     assert len(found) == 1 << 20
 
 
+def test_entries_that_are_written_at_once_are_one_file_with_a_name_for_each(store):
+    payloads = {f"{number:x}": f"payload {number}\n\0".encode() for number in range(50)}
+    store.write(EntryKey("kernel", "a machine", "7"), b"what was there")
+    store.write_each("kernel", "a machine", payloads)
+    wanted = ["none", *payloads, "7"]
+    assert store.read_each("kernel", "a machine", wanted) == payloads
+    assert store.read(EntryKey("kernel", "a machine", "31")) == payloads["31"]
+    assert store.read_each("kernel", "another machine", payloads) == {}
+    assert dict(store.contents()) == {
+        EntryKey("kernel", "a machine", digest): payload for digest, payload in payloads.items()
+    }
+    assert len({path.stat().st_ino for path in store.folder.glob("*.kernel")}) == 1
+    assert not list(store.folder.glob(f"{object_store._UNFINISHED}*"))
+
+
+def test_what_was_written_at_once_is_read_once(store, monkeypatch):
+    payloads = {f"{number}": b"payload" for number in range(50)}
+    store.write_each("kernel", "a machine", payloads)
+    read: list[str] = []
+    contents = ObjectStore._contents
+
+    def noted(self: ObjectStore, path: str) -> bytes | None:
+        read.append(path)
+        return contents(self, path)
+
+    monkeypatch.setattr(ObjectStore, "_contents", noted)
+    assert store.read_each("kernel", "a machine", payloads) == payloads
+    assert len(read) == 1
+
+
+def test_every_damage_of_entries_in_one_file_is_found(store):
+    random = np.random.default_rng(1)
+    payloads = {f"{number:x}": bytes(random.bytes(20)) for number in range(10)}
+    store.write_each("kernel", "a machine", payloads)
+    path = file_of(store, EntryKey("kernel", "a machine", "3"))
+    whole = path.read_bytes()
+    for _ in range(200):
+        damaged = bytearray(whole)
+        place = int(random.integers(len(whole)))
+        damaged[place] ^= 1 << int(random.integers(8))
+        path.write_bytes(damaged)
+        assert store.read_each("kernel", "a machine", payloads) == {}, f"damage at {place}"
+    store.write_each("kernel", "a machine", payloads)
+    assert store.read_each("kernel", "a machine", payloads) == payloads
+
+
+def test_a_name_that_is_gone_leaves_the_other_names_of_its_file(store):
+    payloads = {f"{number}": b"payload" for number in range(10)}
+    store.write_each("kernel", "a machine", payloads)
+    gone, others = EntryKey("kernel", "a machine", "3"), dict(payloads)
+    file_of(store, gone).unlink()
+    del others["3"]
+    assert store.read(gone) is None
+    for digest in others:
+        assert store.read(EntryKey("kernel", "a machine", digest)) == b"payload"
+
+
+def test_entries_count_once_however_many_names_their_file_has(tmp_path):
+    store = ObjectStore(tmp_path / "objects", 40 * 4096)
+    payloads = {f"{number}": bytes(30) for number in range(100)}
+    store.write_each("kernel", "a machine", payloads)
+    store.write(KEY, bytes(3000))
+    assert store.read_each("kernel", "a machine", payloads) == payloads
+    files, size = store.clear()
+    assert files == 101
+    assert 3000 < size < 100 * 300
+
+
+@pytest.mark.parametrize("error", [PermissionError, OSError])
+def test_without_hard_links_each_entry_has_a_file(store, monkeypatch, error):
+    def refuse(*_arguments: object) -> None:
+        raise error("no such links here")
+
+    payloads = {f"{number}": b"payload" for number in range(10)}
+    monkeypatch.setattr(os, "link", refuse)
+    store.write_each("kernel", "a machine", payloads)
+    assert store.read_each("kernel", "a machine", payloads) == payloads
+    assert len({path.stat().st_ino for path in store.folder.glob("*.kernel")}) == 10
+    assert not list(store.folder.glob(f"{object_store._UNFINISHED}*"))
+
+
+def test_a_writer_of_many_that_is_killed_leaves_whole_ones(tmp_path):
+    code = f"""
+from pathlib import Path
+from symgrad.codegen.native.object_store import ObjectStore
+store = ObjectStore(Path({str(tmp_path / "objects")!r}), 1 << 30)
+payloads = {{f"{{number}}": b"payload" * 100 for number in range(200)}}
+store.write_each("kernel", "a machine", payloads)
+print("begun", flush=True)
+while True:
+    store.write_each("kernel", "a machine", payloads)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(0.05)
+        writer.kill()
+    store = ObjectStore(tmp_path / "objects", 1 << 30)
+    for number in range(200):
+        found = store.read(EntryKey("kernel", "a machine", f"{number}"))
+        assert found == b"payload" * 100
+
+
 def test_what_was_not_used_for_longest_goes(tmp_path):
     store = ObjectStore(tmp_path / "objects", 30 * 4096)
     keys = [EntryKey("object", "a machine", f"{number}") for number in range(40)]

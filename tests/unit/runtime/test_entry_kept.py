@@ -1,0 +1,116 @@
+"""What calls steps, as a later process finds it: without text, whatever is gone, of one version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from symgrad.codegen.native import compiler_version as version_module
+from symgrad.codegen.native.compiler_version import _SOURCES, kept_text
+from symgrad.codegen.native.object_store import object_store
+from symgrad.config import override
+from symgrad.runtime import entry
+from tests.support.precompiled import store
+
+__all__ = ["store"]  # a fixture
+
+PACKAGE = Path(__file__).parents[3] / "symgrad"
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note the entries of which text is made."""
+    noted: list[str] = []
+    modules = entry._modules
+
+    def note(symbol: str) -> list[tuple[str, int]]:
+        noted.append(symbol)
+        return modules(symbol)
+
+    monkeypatch.setattr(entry, "_modules", note)
+    monkeypatch.setattr(entry, "caller_version", lambda: "this compiler")
+    return noted
+
+
+def images(symbol: str = "call") -> list[bytes]:
+    return entry._images(symbol, lambda: entry._modules(symbol))
+
+
+def test_no_text_is_made_of_what_a_process_before_has_compiled(store, made):
+    first = images()
+    assert len(made) == 1
+    assert images() == first
+    assert images("into") != first
+    assert made == ["call", "into"]
+
+
+@pytest.mark.parametrize("suffix", ["final", "derived"])
+def test_what_is_gone_or_damaged_is_made_anew(store, made, suffix):
+    first = images()
+    kept = object_store()
+    assert kept is not None
+    paths = list(kept.folder.glob(f"*.{suffix}"))
+    assert paths
+    for damage in (Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1])):
+        for path in paths:
+            damage(path)
+        assert images() == first
+        count = len(made)
+        assert images() == first
+        assert len(made) == count
+
+
+def test_another_version_or_none_has_text_made(store, made, monkeypatch):
+    first = images()
+    for version in ("another compiler", None, None):
+        monkeypatch.setattr(entry, "caller_version", lambda version=version: version)
+        assert images() == first
+    with override(cache=False):
+        assert images() == first
+    assert len(made) == 5
+
+
+def test_a_text_is_kept_by_its_version(store):
+    assert kept_text("what", "one", lambda: "first") == "first"
+    assert kept_text("what", "one", lambda: "second") == "first"
+    assert kept_text("what", "two", lambda: "second") == "second"
+    assert kept_text("other", "one", lambda: "third") == "third"
+
+
+@pytest.mark.parametrize("name", ["compiler_version", "caller_version"])
+def test_a_version_of_files_just_changed_is_not_known(monkeypatch, name):
+    version = getattr(version_module, name)
+    for imported, is_known in ((0.0, False), (1e12, True)):
+        version_module.compiler_version.cache_clear()
+        version_module.caller_version.cache_clear()
+        monkeypatch.setattr(version_module, "_IMPORTED", imported)
+        assert (version() is not None) == is_known
+    version_module.compiler_version.cache_clear()
+    version_module.caller_version.cache_clear()
+
+
+_IMPORTS = """
+import sys, types
+package = types.ModuleType("symgrad")
+package.__path__ = ["symgrad"]
+sys.modules["symgrad"] = package
+import symgrad.runtime.entry
+for name, module in sys.modules.items():
+    if name.startswith("symgrad.") and not hasattr(module, "__path__"):
+        print(module.__file__)
+"""
+
+
+def test_the_version_of_what_calls_steps_is_of_all_that_emits_it():
+    call = [sys.executable, "-c", _IMPORTS]
+    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    imported = {Path(line).resolve() for line in done.stdout.splitlines()}
+    counted = {path for name in _SOURCES for path in (PACKAGE / name).rglob("*.py")}
+    counted |= {PACKAGE / name for name in _SOURCES} | {*(PACKAGE / "runtime").glob("*.py")}
+    assert len(imported) > 40
+    # Settings, imports that are late and names that were meant instead: these emit nothing.
+    others = {"collector.py", "config.py", "late_modules.py", "suggestions.py"}
+    assert {path.name for path in imported - counted} <= others
