@@ -1,0 +1,134 @@
+"""Software prefetch in an assembled microkernel: what `asking.py` emits, as assembly.
+
+Each part is for an iteration that begins with a step of k, and finds places with two registers.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen.contract.asking import elements_asked
+from symgrad.codegen.contract.assembled_steps import Statement
+from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.walking import Walk
+from symgrad.cost_model.products import STEPS_A_LINE
+
+# A label to go to from before it, after which an iteration goes on.
+_BEHIND = "9"
+
+
+def can_ask(kernel: Microkernel) -> bool:
+    """Return whether all that a microkernel asks for is asked for here."""
+    is_other = kernel.asks_for_next or kernel.right_lines > 0 or kernel.next_steps is not None
+    source = kernel.next_source
+    counts = [kernel.steps_a_row or 1, *([source.steps] if source is not None else [])]
+    is_even = all(count & (count - 1) == 0 for count in counts)
+    return not is_other and is_even and (source is None or source.turns == 1)
+
+
+def write_asking(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
+    """Ask for what is read or stored later, in a step of k and so many that follow it."""
+    if kernel.next_source is not None:
+        _write_source(statement, kernel, operands, steps)
+    if kernel.asks_for_panel:
+        _write_panel(statement, kernel, operands, steps)
+    if operands.results is not None:
+        _write_results(statement, kernel, operands)
+    if operands.met is not None:
+        _write_met(statement, kernel, operands)
+
+
+def _write_source(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
+    """Ask for lines of what the next panel is packed from, each after so many steps of k."""
+    source, (line, place, *_) = kernel.next_source, statement.scratch
+    assert source is not None, "it is asked for"
+    is_always = steps >= source.steps
+    if not is_always:
+        statement.write(f"testq $${source.steps - 1}, {statement.step}", f"jne {_BEHIND}f")
+    along = statement.number(operands.apart)
+    statement.write(
+        f"movq {statement.step}, {line}",
+        f"shrq $${_log2(source.steps)}, {line}",
+        f"imulq {along}, {line}",
+        f"movq {statement.number(operands.asked[0])}, {place}",
+        f"leaq ({place},{line},{kernel.right.stored.itemsize}), {place}",
+        f"prefetcht1 ({place})",
+    )
+    for _ in range(1, max(1, steps // source.steps)):
+        statement.write(
+            f"movq {along}, {line}",
+            f"leaq ({place},{line},{kernel.right.stored.itemsize}), {place}",
+            f"prefetcht1 ({place})",
+        )
+    if not is_always:
+        statement.write(f"{_BEHIND}:")
+
+
+def _write_panel(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
+    """Ask for lines side by side, one in so many steps."""
+    place = statement.scratch[0]
+    if steps < STEPS_A_LINE:
+        statement.write(f"testq $${STEPS_A_LINE - 1}, {statement.step}", f"jne {_BEHIND}f")
+    nbytes = elements_asked(kernel.right) * kernel.right.stored.itemsize
+    statement.write(
+        f"movq {statement.step}, {place}",
+        f"shlq $${_log2(nbytes)}, {place}",
+        f"addq {statement.number(operands.asked[0])}, {place}",
+        f"prefetcht1 ({place})",
+    )
+    if steps < STEPS_A_LINE:
+        statement.write(f"{_BEHIND}:")
+
+
+def _write_results(statement: Statement, kernel: Microkernel, operands: Walk) -> None:
+    """Ask for the lines where the tile is stored, row by row, in the first steps of k."""
+    results, (row, begin, *_) = operands.results, statement.scratch
+    assert results is not None, "they are asked for"
+    statement.write(
+        f"cmpq {statement.number(results.stop)}, {statement.step}",
+        f"jge {_BEHIND}f",
+        f"movq {statement.number(results.row)}, {row}",
+        f"movq {statement.step}, {begin}",
+        f"shrq $${_log2(kernel.steps_a_row)}, {begin}",
+        f"imulq {begin}, {row}",
+        f"movq {statement.number(results.begin)}, {begin}",
+        f"leaq ({begin},{row},{kernel.right.stored.itemsize}), {row}",
+    )
+    _write_lines(statement, kernel, kernel.columns)
+    statement.write(f"{_BEHIND}:")
+
+
+def _write_met(statement: Statement, kernel: Microkernel, operands: Walk) -> None:
+    """Ask for the lines of a row that the next epilogue meets, each row for some steps of k."""
+    met, (row, table, *_) = operands.met, statement.scratch
+    assert met is not None, "it is asked for"
+    last = statement.number(met.last)
+    statement.write(
+        f"movq {statement.step}, {row}",
+        f"shrq $${_log2(kernel.steps_a_row)}, {row}",
+        f"cmpq {last}, {row}",
+        f"cmovgeq {last}, {row}",
+        f"movq {statement.number(met.table)}, {table}",
+        f"movq ({table},{row},8), {row}",
+    )
+    _write_lines(statement, kernel, kernel.tile_columns)
+
+
+def _write_lines(statement: Statement, kernel: Microkernel, count: int) -> None:
+    """Ask for those lines that have their turn, of so many elements from where a register says."""
+    row, place, *_ = statement.scratch
+    line = kernel.right.target.memory.line_bytes
+    lines = -(-count * kernel.right.stored.itemsize // line)
+    if kernel.unrolled < kernel.steps_a_row:
+        statement.write(
+            f"movq {statement.step}, {place}",
+            f"andq $${kernel.steps_a_row - 1}, {place}",
+            f"imulq $${lines}, {place}, {place}",
+            f"shrq $${_log2(kernel.steps_a_row)}, {place}",
+            f"shlq $${_log2(line)}, {place}",
+            f"addq {place}, {row}",
+        )
+    asked = -(-lines * kernel.unrolled // kernel.steps_a_row)
+    statement.write(*(f"prefetcht1 {number * line}({row})" for number in range(asked)))
+
+
+def _log2(count: int) -> int:
+    return count.bit_length() - 1

@@ -1,0 +1,197 @@
+"""Inline assembly of a GEMM microkernel's steps of k, and what an address of x86 takes.
+
+    vmovups      (%rsi), %zmm27             a row of the right
+    vbroadcastss (%rdi,%r9), %zmm30         an element of the left, for all lanes
+    vfmadd231ps  %zmm27, %zmm30, %zmm3      its products, added to a vector of sums
+
+Sums are in the first vector registers, row by row, then come a row of the right and an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from symgrad.codegen import ir
+from symgrad.codegen.contract.elements import INDEX
+from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.walking import Walk, told_row
+
+# The mask of the elements that fill no vector of the right.
+MASK = "%k1"
+_SCRATCH = 3
+
+
+class Statement:
+    """Lines of assembly with the operands they name: a value has one, however often it is named.
+
+    The first operands are registers that it writes: those `changed`, which begin as values given,
+    and `scratch`, two for any use and the step of k.
+    """
+
+    def __init__(self, changed: Sequence[ir.Value]) -> None:
+        self.changed = list(changed)
+        first, second, self.step = (f"${len(changed) + number}" for number in range(_SCRATCH))
+        self.scratch = first, second, self.step
+        self._lines: list[str] = []
+        self._first = 2 * len(changed) + _SCRATCH
+        self._inputs: dict[tuple[str, str], ir.Value] = {}
+        self._names: dict[tuple[str, str], str] = {
+            ("r", value.ref): f"${number}" for number, value in enumerate(changed)
+        }
+
+    def write(self, *lines: str) -> None:
+        """Append some lines."""
+        self._lines += lines
+
+    def register(self, value: ir.Value) -> str:
+        """Return the register that a value is in."""
+        return self._named("r", value)
+
+    def number(self, value: ir.Value) -> str:
+        """Return what an instruction reads a value from: itself, or a place on the stack."""
+        if isinstance(value, ir.Constant):
+            return f"$${value.number}"
+        return self._named("m", value)
+
+    def _named(self, kind: str, value: ir.Value) -> str:
+        key = kind, value.ref
+        if key not in self._names:
+            self._names[key] = f"${self._first + len(self._inputs)}"
+            self._inputs[key] = value
+        return self._names[key]
+
+    def emit(self, builder: ir.IRBuilder, clobbered: Sequence[str]) -> None:
+        """Emit the statement, which changes memory and what is `clobbered`."""
+        written = [*(value.type for value in self.changed), *[INDEX] * _SCRATCH]
+        takes = [*self.changed, *self._inputs.values()]
+        constraints = [
+            *["=&r"] * len(written),
+            *map(str, range(len(self.changed))),
+            *(kind for kind, _ in self._inputs),
+            *(f"~{{{name.removeprefix('%')}}}" for name in (*clobbered, "memory", "flags")),
+        ]
+        kind = ir.FunctionType(ir.LiteralStructType(written), [value.type for value in takes])
+        text = "\n    ".join(self._lines)
+        builder.asm(kind, text, ",".join(constraints), takes, side_effect=True)
+
+
+class Address(NamedTuple):
+    """What an instruction of x86 finds in memory: a base, and a register once, 2, 4 or 8 times."""
+
+    base: str
+    displacement: int = 0
+    register: str = ""
+    scale: int = 1
+
+    def __str__(self) -> str:
+        scaled = f",{self.register},{self.scale}" if self.register else ""
+        return f"{self.displacement or ''}({self.base}{scaled})"
+
+    def further(self, nbytes: int) -> Address:
+        """Return the address so many bytes further."""
+        return self._replace(displacement=self.displacement + nbytes)
+
+
+def behind(statement: Statement, address: Address, count: ir.Value, size: int) -> Address:
+    """Return the address so many elements of a size behind another one."""
+    if isinstance(count, ir.Constant):
+        return address.further((count.number or 0) * size)
+    if address.register:
+        statement.write(f"leaq {address}, {statement.scratch[0]}")
+        address = Address(statement.scratch[0])
+    return address._replace(register=statement.register(count), scale=size)
+
+
+def instruction(kernel: Microkernel, name: str) -> str:
+    """Return an instruction with the letter of the dtype: of single or of double precision."""
+    return name + ("s" if kernel.left.compute.itemsize == 4 else "d")
+
+
+def vector(kernel: Microkernel, number: int) -> str:
+    """Return a vector register."""
+    return f"%{'z' if kernel.left.target.vector_bytes == 64 else 'y'}mm{number}"
+
+
+def registers_of(kernel: Microkernel) -> int:
+    """Return how many vector registers steps of k take: an element that is folded takes none."""
+    return (kernel.rows + 1) * kernel.vectors + (not _is_folded(kernel))
+
+
+def _is_folded(kernel: Microkernel) -> bool:
+    """Return whether the multiply-add of an element, which is the only one, reads it itself."""
+    return kernel.vectors == 1 and kernel.left.target.folds_broadcasts
+
+
+def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number: int) -> None:
+    """Write the step `number` of an iteration: an element of each row times a row of the right."""
+    size, line = kernel.right.stored.itemsize, kernel.right.target.memory.line_bytes
+    right = Address(statement.register(operands.right))
+    if isinstance(operands.right_step, ir.Constant):
+        right = right.further(number * (operands.right_step.number or 0) * size)
+    elif number:
+        step = statement.register(operands.right_step)
+        statement.write(f"leaq ({right.base},{step},{size}), {right.base}")
+    if kernel.left_ahead:
+        begin = Address(statement.register(operands.left))
+        begin = behind(statement, begin, operands.steps[number], size)
+        place = behind(statement, begin, operands.ahead, size)
+        _ask(statement, place, kernel.rows * size, line)
+    if kernel.right_ahead:
+        place = behind(statement, right, operands.right_ahead, size)
+        _ask(statement, place, kernel.columns * size, line)
+    _write_row(statement, kernel, operands, (right, number))
+    _write_products(statement, kernel, operands, number)
+
+
+def _ask(statement: Statement, place: Address, nbytes: int, line: int) -> None:
+    statement.write(*(f"prefetcht1 {place.further(start)}" for start in range(0, nbytes, line)))
+
+
+def _write_row(
+    statement: Statement, kernel: Microkernel, operands: Walk, at: tuple[Address, int]
+) -> None:
+    """Read a row of the right, and store it where one packs."""
+    (right, number), size = at, kernel.left.target.vector_bytes
+    sums, whole = kernel.rows * kernel.vectors, kernel.columns // kernel.lanes
+    for each in range(kernel.vectors):
+        masked = f" {{{MASK}}} {{z}}" if each == whole else ""
+        read = f"{right.further(each * size)}, {vector(kernel, sums + each)}{masked}"
+        statement.write(f"{instruction(kernel, 'vmovup')} {read}")
+    if operands.packed is not None:
+        packed = Address(statement.register(operands.packed), number * kernel.vectors * size)
+        for each in range(kernel.vectors):
+            stored = f"{vector(kernel, sums + each)}, {packed.further(each * size)}"
+            statement.write(f"{instruction(kernel, 'vmovap')} {stored}")
+
+
+def _write_products(statement: Statement, kernel: Microkernel, operands: Walk, number: int) -> None:
+    """Add the products of each element of the left with the row of the right in registers."""
+    sums = kernel.rows * kernel.vectors
+    add = instruction(kernel, "vfmadd231p")
+    for row in range(kernel.rows):
+        place = _place_of_left(statement, kernel, operands, (row, number))
+        if _is_folded(kernel):
+            lanes = f"{{1to{kernel.lanes}}}"
+            statement.write(f"{add} {place}{lanes}, {vector(kernel, sums)}, {vector(kernel, row)}")
+            continue
+        item = vector(kernel, sums + kernel.vectors)
+        statement.write(f"{instruction(kernel, 'vbroadcasts')} {place}, {item}")
+        for each in range(kernel.vectors):
+            total = vector(kernel, row * kernel.vectors + each)
+            statement.write(f"{add} {vector(kernel, sums + each)}, {item}, {total}")
+
+
+def _place_of_left(
+    statement: Statement, kernel: Microkernel, operands: Walk, at: tuple[int, int]
+) -> Address:
+    """Return where the left has a row and a step."""
+    row, number = at
+    size, step = kernel.left.stored.itemsize, operands.steps[number]
+    if not operands.rows:
+        begin = Address(statement.register(operands.left), row * kernel.left_row * size)
+        return behind(statement, begin, step, size)
+    pointer, multiple, scale = told_row(kernel, operands, row)
+    index = "" if multiple is None else statement.register(multiple)
+    begin = Address(statement.register(pointer), 0, index, scale)
+    return behind(statement, begin, step, size)
