@@ -1,6 +1,6 @@
 """Microkernel of a GEMM for x86-64 as one statement of inline assembly, from zeros to stores.
 
-It is a few hundred instructions in the order in which they are to be, with sums in fixed registers.
+It is a few hundred instructions in the order in which they are to be.
 LLVM takes twelve microseconds for each instruction that it selects, schedules and allocates
 registers for, and half of its time for a small training step went there; one that it encodes takes
 one. LLVM has the arguments, and the general registers of what the statement reads. The instructions
@@ -22,7 +22,6 @@ from symgrad.codegen.contract.assembled_steps import (
     Statement,
     instruction,
     registers_of,
-    vector,
     write_step,
 )
 from symgrad.codegen.contract.elements import INDEX, index
@@ -81,7 +80,8 @@ def emit_assembled(
     """Emit all of a microkernel: `call` is its tile, its steps of k, and whether sums go on."""
     given, steps = _Call(*call), kernel.unrolled
     packed = [operands.packed] if operands.packed is not None else []
-    statement = Statement([operands.left, operands.right, *operands.lower, *packed])
+    changed = [operands.left, operands.right, *operands.lower, *packed]
+    statement = Statement(kernel, changed)
     rest = kernel.columns % kernel.lanes
     if rest:
         mask, _, _ = statement.scratch
@@ -95,8 +95,7 @@ def emit_assembled(
         loop(builder.and_(given.k, index(-steps)), steps, 2)
         loop(given.k, 1, 4)
     _write_stores(statement, kernel, given.tile)
-    clobbered = [vector(kernel, n) for n in range(kernel.left.target.vector_registers)]
-    statement.emit(builder, [*clobbered, *([MASK] if rest else [])])
+    statement.emit(builder, [MASK] if rest else [])
 
 
 def _write_begin(
@@ -108,9 +107,8 @@ def _write_begin(
         statement.write(f"cmpq $$0, {statement.number(flag)}", "je 0f")
         _write_rows(statement, kernel, call.tile, lambda at, sum_: f"vmovup {at}, {sum_}")
         statement.write("jmp 1f", "0:")
-    for number in range(kernel.rows * kernel.vectors):
-        low = f"%xmm{number}"
-        statement.write(f"vxorps {low}, {low}, {low}")
+    for total in statement.vectors[: kernel.rows * kernel.vectors]:
+        statement.write(f"vxorps {total}, {total}, {total}")
     if kernel.resumes:
         statement.write("1:")
 
@@ -171,7 +169,7 @@ def _write_rows(
     for number in range(kernel.rows):
         for each in range(kernel.vectors):
             at = Address(place, number * distance + each * kernel.left.target.vector_bytes)
-            name, *words = move(at, vector(kernel, number * kernel.vectors + each)).split(" ", 1)
+            name, *words = move(at, statement.vectors[number * kernel.vectors + each]).split(" ", 1)
             statement.write(f"{instruction(kernel, name)} {words[0]}")
         if is_told and number + 1 < kernel.rows:
             statement.write(f"leaq ({place},{row},{size}), {place}")

@@ -4,7 +4,7 @@
     vbroadcastss (%rdi,%r9), %zmm30         an element of the left, for all lanes
     vfmadd231ps  %zmm27, %zmm30, %zmm3      its products, added to a vector of sums
 
-Sums are in the first vector registers, row by row, then come a row of the right and an element.
+Sums are the first vectors of a statement, row by row, then come a row of the right and an element.
 """
 
 from __future__ import annotations
@@ -26,15 +26,22 @@ class Statement:
     """Lines of assembly with the operands they name: a value has one, however often it is named.
 
     The first operands are registers that it writes: those `changed`, which begin as values given,
-    and `scratch`, two for any use and the step of k.
+    `scratch`, which are two for any use and one for the step of k, and `vectors`, as many as steps
+    of k take. LLVM is slow to find registers that are stated by their names.
     """
 
-    def __init__(self, changed: Sequence[ir.Value]) -> None:
+    def __init__(self, kernel: Microkernel, changed: Sequence[ir.Value]) -> None:
+        count = len(changed) + _SCRATCH
         self.changed = list(changed)
-        first, second, self.step = (f"${len(changed) + number}" for number in range(_SCRATCH))
+        first, second, self.step = (f"${number}" for number in range(len(changed), count))
         self.scratch = first, second, self.step
+        self.vectors = [f"${count + number}" for number in range(registers_of(kernel))]
+        letter = kernel.left.target.register_constraint
+        scratch = [("=&r", INDEX)] * _SCRATCH
+        vectors = [(f"=&{letter}", kernel.vector_type)] * len(self.vectors)
+        self._written = [*(("=&r", value.type) for value in changed), *scratch, *vectors]
         self._lines: list[str] = []
-        self._first = 2 * len(changed) + _SCRATCH
+        self._first = len(self._written) + len(changed)
         self._inputs: dict[tuple[str, str], ir.Value] = {}
         self._names: dict[tuple[str, str], str] = {
             ("r", value.ref): f"${number}" for number, value in enumerate(changed)
@@ -61,17 +68,17 @@ class Statement:
             self._inputs[key] = value
         return self._names[key]
 
-    def emit(self, builder: ir.IRBuilder, clobbered: Sequence[str]) -> None:
+    def emit(self, builder: ir.IRBuilder, clobbered: Sequence[str] = ()) -> None:
         """Emit the statement, which changes memory and what is `clobbered`."""
-        written = [*(value.type for value in self.changed), *[INDEX] * _SCRATCH]
         takes = [*self.changed, *self._inputs.values()]
         constraints = [
-            *["=&r"] * len(written),
+            *(constraint for constraint, _ in self._written),
             *map(str, range(len(self.changed))),
             *(kind for kind, _ in self._inputs),
             *(f"~{{{name.removeprefix('%')}}}" for name in (*clobbered, "memory", "flags")),
         ]
-        kind = ir.FunctionType(ir.LiteralStructType(written), [value.type for value in takes])
+        gives = ir.LiteralStructType([kind for _, kind in self._written])
+        kind = ir.FunctionType(gives, [value.type for value in takes])
         text = "\n    ".join(self._lines)
         builder.asm(kind, text, ",".join(constraints), takes, side_effect=True)
 
@@ -106,11 +113,6 @@ def behind(statement: Statement, address: Address, count: ir.Value, size: int) -
 def instruction(kernel: Microkernel, name: str) -> str:
     """Return an instruction with the letter of the dtype: of single or of double precision."""
     return name + ("s" if kernel.left.compute.itemsize == 4 else "d")
-
-
-def vector(kernel: Microkernel, number: int) -> str:
-    """Return a vector register."""
-    return f"%{'z' if kernel.left.target.vector_bytes == 64 else 'y'}mm{number}"
 
 
 def registers_of(kernel: Microkernel) -> int:
@@ -156,12 +158,12 @@ def _write_row(
     sums, whole = kernel.rows * kernel.vectors, kernel.columns // kernel.lanes
     for each in range(kernel.vectors):
         masked = f" {{{MASK}}} {{z}}" if each == whole else ""
-        read = f"{right.further(each * size)}, {vector(kernel, sums + each)}{masked}"
+        read = f"{right.further(each * size)}, {statement.vectors[sums + each]}{masked}"
         statement.write(f"{instruction(kernel, 'vmovup')} {read}")
     if operands.packed is not None:
         packed = Address(statement.register(operands.packed), number * kernel.vectors * size)
         for each in range(kernel.vectors):
-            stored = f"{vector(kernel, sums + each)}, {packed.further(each * size)}"
+            stored = f"{statement.vectors[sums + each]}, {packed.further(each * size)}"
             statement.write(f"{instruction(kernel, 'vmovap')} {stored}")
 
 
@@ -173,13 +175,15 @@ def _write_products(statement: Statement, kernel: Microkernel, operands: Walk, n
         place = _place_of_left(statement, kernel, operands, (row, number))
         if _is_folded(kernel):
             lanes = f"{{1to{kernel.lanes}}}"
-            statement.write(f"{add} {place}{lanes}, {vector(kernel, sums)}, {vector(kernel, row)}")
+            statement.write(
+                f"{add} {place}{lanes}, {statement.vectors[sums]}, {statement.vectors[row]}"
+            )
             continue
-        item = vector(kernel, sums + kernel.vectors)
+        item = statement.vectors[sums + kernel.vectors]
         statement.write(f"{instruction(kernel, 'vbroadcasts')} {place}, {item}")
         for each in range(kernel.vectors):
-            total = vector(kernel, row * kernel.vectors + each)
-            statement.write(f"{add} {vector(kernel, sums + each)}, {item}, {total}")
+            total = statement.vectors[row * kernel.vectors + each]
+            statement.write(f"{add} {statement.vectors[sums + each]}, {item}, {total}")
 
 
 def _place_of_left(
