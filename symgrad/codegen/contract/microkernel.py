@@ -66,8 +66,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     kinds += [POINTER] * kernel.places_asked
     is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
     kinds += [POINTER, INDEX] * is_told
-    kinds += [INDEX, INDEX] * len(kernel.inner)
-    kinds += [POINTER, INDEX] * kernel.packs
+    kinds += [INDEX, INDEX] * len(kernel.inner) + [POINTER, INDEX] * kernel.packs
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, place, k, resume, *rest = function.args
