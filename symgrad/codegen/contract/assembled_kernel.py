@@ -18,6 +18,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.assembled_asking import can_ask, write_asking
 from symgrad.codegen.contract.assembled_steps import (
     MASK,
+    SCRATCH,
     Address,
     Statement,
     instruction,
@@ -27,10 +28,12 @@ from symgrad.codegen.contract.assembled_steps import (
 from symgrad.codegen.contract.elements import INDEX, index
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.contract.stored_tile import StoredTile
-from symgrad.codegen.contract.walking import Walk
+from symgrad.codegen.contract.walking import Walk, multiples_of, pointers_of
 
 # A vector of AVX, and one of AVX-512, which has masks.
 _LEAST_BYTES, _MASKED_BYTES = 32, 64
+# Of sixteen one is the stack's.
+_GENERAL_REGISTERS = 14
 
 
 class _Call(NamedTuple):
@@ -55,9 +58,21 @@ def is_assembled(kernel: Microkernel) -> bool:
     is_whole = kernel.columns % kernel.lanes == 0 or has_masks
     is_simple = kernel.piece is None and not kernel.inner and kernel.chains == 1
     takes_floats = elements.compute.is_float and is_plain and is_full and is_whole
-    has_registers = registers_of(kernel) <= target.vector_registers and _is_near(kernel)
+    has_registers = registers_of(kernel) <= target.vector_registers and _names_few(kernel)
     is_loop = is_simple and not kernel.is_empty and can_ask(kernel)
-    return has_units and takes_floats and has_registers and is_loop
+    return has_units and takes_floats and has_registers and is_loop and _is_near(kernel)
+
+
+def _names_few(kernel: Microkernel) -> bool:
+    """Return whether all that is in general registers has one, with some left for LLVM."""
+    named = 2 + int(kernel.packs) + SCRATCH
+    if "left_row" in kernel.told:
+        named += pointers_of(kernel) - 1 + multiples_of(kernel)
+    if "left_k" in kernel.told:
+        named += kernel.unrolled - 1 + (kernel.left_ahead > 0)
+    if "right_k" in kernel.told or kernel.packs:
+        named += 1 + (kernel.right_ahead > 0)
+    return named <= _GENERAL_REGISTERS
 
 
 def _is_near(kernel: Microkernel) -> bool:

@@ -19,7 +19,8 @@ from symgrad.codegen.contract.walking import Walk, told_row
 
 # The mask of the elements that fill no vector of the right.
 MASK = "%k1"
-_SCRATCH = 3
+# General registers of a statement that begin as nothing.
+SCRATCH = 3
 
 
 class Statement:
@@ -31,13 +32,13 @@ class Statement:
     """
 
     def __init__(self, kernel: Microkernel, changed: Sequence[ir.Value]) -> None:
-        count = len(changed) + _SCRATCH
+        count = len(changed) + SCRATCH
         self.changed = list(changed)
         first, second, self.step = (f"${number}" for number in range(len(changed), count))
         self.scratch = first, second, self.step
         self.vectors = [f"${count + number}" for number in range(registers_of(kernel))]
         letter = kernel.left.target.register_constraint
-        scratch = [("=&r", INDEX)] * _SCRATCH
+        scratch = [("=&r", INDEX)] * SCRATCH
         vectors = [(f"=&{letter}", kernel.vector_type)] * len(self.vectors)
         self._written = [*(("=&r", value.type) for value in changed), *scratch, *vectors]
         self._lines: list[str] = []

@@ -90,6 +90,16 @@ def walk_of(
     return walk._replace(lower=lower, rows=rows)
 
 
+def multiples_of(kernel: Microkernel) -> int:
+    """Return how many multiples of the distance between rows of the left are beside a pointer."""
+    return len(_multiples(kernel))
+
+
+def pointers_of(kernel: Microkernel) -> int:
+    """Return how many pointers reach all rows of the left, given multiples of their distance."""
+    return -(-kernel.rows // _reach(kernel))
+
+
 def _multiples(kernel: Microkernel) -> Mapping[int, tuple[int, ...]]:
     return _SCALED if scales_distances(kernel.left.target) else _PLAIN
 

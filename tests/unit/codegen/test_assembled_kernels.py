@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen import ir
 from symgrad.codegen.contract import leaf_functions, microkernel
+from symgrad.codegen.contract.assembled_kernel import is_assembled
+from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.native.objects import compile_leaves
+from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph
 from symgrad.records import replace
+from tests.support.programs import program_from
 from tests.support.schedules import unrolled
 
 # Rows, columns and k: leftovers of tiles, vectors and steps; packed, asked for, taken up again.
@@ -83,7 +90,7 @@ def test_bits_are_the_same_over_blocks_and_panels():
     ("target", "dtype", "is_any"),
     [
         ("x86-64-v4", "float32", True), ("x86-64-v3", "float64", True),
-        ("x86-64-v4", "int32", False), ("x86-64-v4", "float16", False),
+        ("x86-64-v4", "int32", False), ("x86-64-v4", "float16", True),
         ("x86-64", "float32", False), ("aarch64", "float32", False),
     ],
 )  # fmt: skip
@@ -94,13 +101,37 @@ def test_only_multiply_adds_of_floats_are_assembly(target, dtype, is_any):
     assert any("asm sideeffect" in tile and "=&r" in tile for tile in _tiles(text)) is is_any
 
 
+def _kernel_of(m: int, n: int, k: int) -> Microkernel:
+    """Return a microkernel of a product for AVX-512."""
+    a, b = sg.placeholder((m, k)), sg.placeholder((k, n))
+    program = program_from(a @ b)
+    module = emit_module(program, target_named("x86-64-v4"))
+    return next(leaf for leaf in module.made_of if isinstance(leaf, Microkernel))
+
+
 def test_a_statement_names_no_distance_that_no_instruction_takes():
-    made = []
-    with mock.patch.object(microkernel, "is_assembled", lambda kernel: made.append(kernel)):
-        leaf_functions._emitted.cache_clear()
-        a, b = sg.placeholder((64, 96)), sg.placeholder((96, 64))
-        sg.compile([a, b], a @ b, target="x86-64-v4", cache=False).ir("llvm")
-    leaf_functions._emitted.cache_clear()
-    far = replace(made[0], told=(), tile_row=1 << 28)
-    assert microkernel.is_assembled(made[0])
-    assert not microkernel.is_assembled(far)
+    kernel = _kernel_of(64, 64, 96)
+    far = replace(kernel, told=(), tile_row=1 << 28)
+    assert is_assembled(kernel)
+    assert not is_assembled(far)
+
+
+@pytest.mark.parametrize("rows", [9, 18, 27, 30])
+@pytest.mark.parametrize("packs", [False, True])
+def test_llvm_has_registers_for_what_a_statement_names(rows, packs):
+    kernel = _kernel_of(64, 16, 96)
+    kernel = replace(
+        kernel,
+        rows=rows,
+        left_row=0,
+        left_k=replace(kernel.left_k, stride=1),
+        right_k=replace(kernel.right_k, stride=0),
+        told=("left_row", "tile_row") if packs else ("left_row", "right_k", "tile_row"),
+        right_ahead=16,
+        packs=packs,
+        resumes=True,
+    )
+    module = ir.Module()
+    leaf_functions.leaf_function(module, kernel)
+    assert is_assembled(kernel) is (rows < 28 or not packs)
+    assert compile_leaves(str(module), target_named("x86-64-v4"), 3)
