@@ -58,13 +58,14 @@ def is_assembled(kernel: Microkernel) -> bool:
     is_whole = kernel.columns % kernel.lanes == 0 or has_masks
     is_simple = kernel.piece is None and not kernel.inner and kernel.chains == 1
     takes_floats = elements.compute.is_float and is_plain and is_full and is_whole
-    has_registers = registers_of(kernel) <= target.vector_registers and _names_few(kernel)
+    has_registers = registers_of(kernel) <= target.vector_registers
     is_loop = is_simple and not kernel.is_empty and can_ask(kernel)
+    has_registers = has_registers and _named(kernel) <= _GENERAL_REGISTERS
     return has_units and takes_floats and has_registers and is_loop and _is_near(kernel)
 
 
-def _names_few(kernel: Microkernel) -> bool:
-    """Return whether all that is in general registers has one, with some left for LLVM."""
+def _named(kernel: Microkernel) -> int:
+    """Return how many general registers a statement has to name."""
     named = 2 + int(kernel.packs) + SCRATCH
     if "left_row" in kernel.told:
         named += pointers_of(kernel) - 1 + multiples_of(kernel)
@@ -72,7 +73,7 @@ def _names_few(kernel: Microkernel) -> bool:
         named += kernel.unrolled - 1 + (kernel.left_ahead > 0)
     if "right_k" in kernel.told or kernel.packs:
         named += 1 + (kernel.right_ahead > 0)
-    return named <= _GENERAL_REGISTERS
+    return named
 
 
 def _is_near(kernel: Microkernel) -> bool:
@@ -96,7 +97,7 @@ def emit_assembled(
     given, steps = _Call(*call), kernel.unrolled
     packed = [operands.packed] if operands.packed is not None else []
     changed = [operands.left, operands.right, *operands.lower, *packed]
-    statement = Statement(kernel, changed)
+    statement = Statement(kernel, changed, _GENERAL_REGISTERS - _named(kernel))
     rest = kernel.columns % kernel.lanes
     if rest:
         mask, _, _ = statement.scratch

@@ -31,7 +31,7 @@ class Statement:
     of k take. LLVM is slow to find registers that are stated by their names.
     """
 
-    def __init__(self, kernel: Microkernel, changed: Sequence[ir.Value]) -> None:
+    def __init__(self, kernel: Microkernel, changed: Sequence[ir.Value], spare: int) -> None:
         count = len(changed) + SCRATCH
         self.changed = list(changed)
         first, second, self.step = (f"${number}" for number in range(len(changed), count))
@@ -41,6 +41,7 @@ class Statement:
         scratch = [("=&r", INDEX)] * SCRATCH
         vectors = [(f"=&{letter}", kernel.vector_type)] * len(self.vectors)
         self._written = [*(("=&r", value.type) for value in changed), *scratch, *vectors]
+        self._spare = spare
         self._lines: list[str] = []
         self._first = len(self._written) + len(changed)
         self._inputs: dict[tuple[str, str], ir.Value] = {}
@@ -57,10 +58,14 @@ class Statement:
         return self._named("r", value)
 
     def number(self, value: ir.Value) -> str:
-        """Return what an instruction reads a value from: itself, or a place on the stack."""
+        """Return what an instruction reads a value from: itself, a register or the stack."""
         if isinstance(value, ir.Constant):
             return f"$${value.number}"
-        return self._named("m", value)
+        is_known = ("m", value.ref) in self._names or ("r", value.ref) in self._names
+        if not is_known and self._spare:
+            self._spare -= 1
+            return self._named("r", value)
+        return self._named("r" if ("r", value.ref) in self._names else "m", value)
 
     def _named(self, kind: str, value: ir.Value) -> str:
         key = kind, value.ref
