@@ -43,21 +43,16 @@ def _write_source(statement: Statement, kernel: Microkernel, operands: Walk, ste
     is_always = steps >= source.steps
     if not is_always:
         statement.write(f"testq $${source.steps - 1}, {statement.step}", f"jne {_BEHIND}f")
-    along = statement.number(operands.apart)
+    along, size = statement.number(operands.apart), kernel.right.stored.itemsize
     statement.write(
         f"movq {statement.step}, {line}",
         f"shrq $${_log2(source.steps)}, {line}",
         f"imulq {along}, {line}",
-        f"movq {statement.number(operands.asked[0])}, {place}",
-        f"leaq ({place},{line},{kernel.right.stored.itemsize}), {place}",
-        f"prefetcht1 ({place})",
     )
+    begin = statement.pointer(operands.asked[0], place)
+    statement.write(f"prefetcht1 ({begin},{line},{size})")
     for _ in range(1, max(1, steps // source.steps)):
-        statement.write(
-            f"movq {along}, {line}",
-            f"leaq ({place},{line},{kernel.right.stored.itemsize}), {place}",
-            f"prefetcht1 ({place})",
-        )
+        statement.write(f"addq {along}, {line}", f"prefetcht1 ({begin},{line},{size})")
     if not is_always:
         statement.write(f"{_BEHIND}:")
 
@@ -106,9 +101,9 @@ def _write_met(statement: Statement, kernel: Microkernel, operands: Walk) -> Non
         f"shrq $${_log2(kernel.steps_a_row)}, {row}",
         f"cmpq {last}, {row}",
         f"cmovgeq {last}, {row}",
-        f"movq {statement.number(met.table)}, {table}",
-        f"movq ({table},{row},8), {row}",
     )
+    table = statement.pointer(met.table, table)
+    statement.write(f"movq ({table},{row},8), {row}")
     _write_lines(statement, kernel, kernel.tile_columns)
 
 

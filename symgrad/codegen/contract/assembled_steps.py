@@ -67,6 +67,14 @@ class Statement:
             return self._named("r", value)
         return self._named("r" if ("r", value.ref) in self._names else "m", value)
 
+    def pointer(self, value: ir.Value, scratch: str) -> str:
+        """Return a register that a value is in: its own, or `scratch`, to which it is read."""
+        place = self.number(value)
+        if ("r", value.ref) in self._names:
+            return place
+        self.write(f"movq {place}, {scratch}")
+        return scratch
+
     def _named(self, kind: str, value: ir.Value) -> str:
         key = kind, value.ref
         if key not in self._names:
