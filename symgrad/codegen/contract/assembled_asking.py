@@ -112,17 +112,17 @@ def _write_lines(statement: Statement, kernel: Microkernel, count: int) -> None:
     row, place, *_ = statement.scratch
     line = kernel.right.target.memory.line_bytes
     lines = -(-count * kernel.right.stored.itemsize // line)
+    asked, at = -(-lines * kernel.unrolled // kernel.steps_a_row), f"({row})"
     if kernel.unrolled < kernel.steps_a_row:
+        # Of the bytes of all lines those that steps before had.
         statement.write(
             f"movq {statement.step}, {place}",
             f"andq $${kernel.steps_a_row - 1}, {place}",
-            f"imulq $${lines}, {place}, {place}",
-            f"shrq $${_log2(kernel.steps_a_row)}, {place}",
-            f"shlq $${_log2(line)}, {place}",
-            f"addq {place}, {row}",
+            f"imulq $${lines * line // kernel.steps_a_row}, {place}, {place}",
+            f"andq $${-line}, {place}",
         )
-    asked = -(-lines * kernel.unrolled // kernel.steps_a_row)
-    statement.write(*(f"prefetcht1 {number * line}({row})" for number in range(asked)))
+        at = f"({row},{place})"
+    statement.write(*(f"prefetcht1 {number * line}{at}" for number in range(asked)))
 
 
 def _log2(count: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.asking_planning import next_panel_asked, right_lines_a_step
@@ -68,20 +69,15 @@ class Variants:
     ) -> None:
         """Call the microkernel for the height and the width of a tile, or the one that packs."""
         kernels = self.packing_kernels if packs else self.kernels
-        rows = [_chosen(builder, row, is_edge) for row in kernels]
-        builder.call(_chosen(builder, rows, is_short), arguments)
-
-
-def _chosen(builder: ir.IRBuilder, functions: Sequence[ir.Value], is_second: ir.Value) -> ir.Value:
-    """Return the second of functions if `is_second`, else the first; there may be one only.
-
-    A call of each would take LLVM a fifth of its time for a kernel.
-    """
-    if len(functions) == 1:
-        return functions[0]
-    first, second = functions
-    chosen = builder.select(is_second, second, first)
-    return ir.Value(first.type, chosen.ref)
+        calls = [partial(call_one, builder, row, is_edge, arguments) for row in kernels]
+        if len(calls) == 1:
+            calls[0]()
+            return
+        with builder.if_else(is_short) as (short, tall):
+            with short:
+                calls[1]()
+            with tall:
+                calls[0]()
 
 
 def call_one(
