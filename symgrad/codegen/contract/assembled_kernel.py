@@ -1,11 +1,10 @@
 """Microkernel of a GEMM for x86-64 as one statement of inline assembly, from zeros to stores.
 
-It is a few hundred instructions in the order in which they are to be.
-LLVM takes twelve microseconds for each instruction that it selects, schedules and allocates
-registers for, and half of its time for a small training step went there; one that it encodes takes
-one. LLVM has the arguments, and the general registers of what the statement reads. The instructions
-are those that it selects for `microkernel.py`, which other kernels and other machines have: so sums
-have the same bits.
+It is a few hundred instructions in the order in which they are to be. LLVM takes twelve
+microseconds for each that it selects, schedules and allocates registers for, and one for each that
+it encodes; half of its time for a small training step was for microkernels. It has the arguments
+here, and assigns registers. The instructions are those that it selects for `microkernel.py`, which
+other kernels and other machines have: so sums have the same bits.
 """
 
 from __future__ import annotations
@@ -51,17 +50,16 @@ def is_assembled(kernel: Microkernel) -> bool:
     """
     elements, target = kernel.left, kernel.left.target
     has_units = target.architecture == "x86_64" and target.has_fma
-    is_plain = elements.stored == elements.compute == kernel.right.stored
-    nbytes = kernel.lanes * elements.compute.itemsize
+    dtype, nbytes = elements.compute, kernel.lanes * elements.compute.itemsize
+    is_plain = elements.stored == dtype == kernel.right.stored
+    takes_floats = is_plain and dtype.is_float and dtype.itemsize in (4, 8)
     is_full = nbytes == target.vector_bytes and nbytes >= _LEAST_BYTES
-    has_masks = target.vector_bytes == _MASKED_BYTES
-    is_whole = kernel.columns % kernel.lanes == 0 or has_masks
-    is_simple = kernel.piece is None and not kernel.inner and kernel.chains == 1
-    takes_floats = elements.compute.is_float and is_plain and is_full and is_whole
-    has_registers = registers_of(kernel) <= target.vector_registers
-    is_loop = is_simple and not kernel.is_empty and can_ask(kernel)
-    has_registers = has_registers and _named(kernel) <= _GENERAL_REGISTERS
-    return has_units and takes_floats and has_registers and is_loop and _is_near(kernel)
+    is_whole = kernel.columns % kernel.lanes == 0 or nbytes == _MASKED_BYTES
+    is_loop = kernel.piece is None and not kernel.inner and not kernel.is_empty
+    is_simple = is_loop and kernel.chains == 1 and can_ask(kernel) and _is_near(kernel)
+    has_vectors = registers_of(kernel) <= target.vector_registers
+    has_registers = has_vectors and _named(kernel) <= _GENERAL_REGISTERS
+    return has_units and takes_floats and is_full and is_whole and is_simple and has_registers
 
 
 def _named(kernel: Microkernel) -> int:
