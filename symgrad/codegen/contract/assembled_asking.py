@@ -19,30 +19,53 @@ def can_ask(kernel: Microkernel) -> bool:
     """Return whether all that a microkernel asks for is asked for here."""
     is_other = kernel.asks_for_next or kernel.right_lines > 0 or kernel.next_steps is not None
     source = kernel.next_source
-    counts = [kernel.steps_a_row or 1, *([source.steps] if source is not None else [])]
+    counts = [kernel.steps_a_row or 1, source.steps if source is not None else 1]
     is_even = all(count & (count - 1) == 0 for count in counts)
-    return not is_other and is_even and (source is None or source.turns == 1)
+    is_plain = source is None or (source.turns == 1 and not kernel.asks_for_panel)
+    return is_even and is_plain and not is_other
+
+
+def steps_between(kernel: Microkernel, steps: int) -> int:
+    """Return in how many steps of k a line of the next panel is asked for.
+
+    That is 1 if it is in each iteration, of so many steps, or never.
+    """
+    source = kernel.next_source
+    every = source.steps if source is not None else STEPS_A_LINE if kernel.asks_for_panel else 1
+    return every if steps < every else 1
 
 
 def write_asking(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
     """Ask for what is read or stored later, in a step of k and so many that follow it."""
-    if kernel.next_source is not None:
-        _write_source(statement, kernel, operands, steps)
-    if kernel.asks_for_panel:
-        _write_panel(statement, kernel, operands, steps)
+    if steps_between(kernel, steps) == 1:
+        write_asking_for_panel(statement, kernel, operands, steps)
     if operands.results is not None:
         _write_results(statement, kernel, operands)
     if operands.met is not None:
         _write_met(statement, kernel, operands)
 
 
+def write_asking_for_panel(
+    statement: Statement, kernel: Microkernel, operands: Walk, steps: int
+) -> None:
+    """Ask for lines of the next panel, as it is packed, or of what it is packed from."""
+    if kernel.next_source is not None:
+        _write_source(statement, kernel, operands, steps)
+    if kernel.asks_for_panel:
+        place = statement.scratch[0]
+        nbytes = elements_asked(kernel.right) * kernel.right.stored.itemsize
+        statement.write(
+            f"movq {statement.step}, {place}",
+            f"shlq $${_log2(nbytes)}, {place}",
+            f"addq {statement.number(operands.asked[0])}, {place}",
+            f"prefetcht1 ({place})",
+        )
+
+
 def _write_source(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
     """Ask for lines of what the next panel is packed from, each after so many steps of k."""
     source, (line, place, *_) = kernel.next_source, statement.scratch
     assert source is not None, "it is asked for"
-    is_always = steps >= source.steps
-    if not is_always:
-        statement.write(f"testq $${source.steps - 1}, {statement.step}", f"jne {_BEHIND}f")
     along, size = statement.number(operands.apart), kernel.right.stored.itemsize
     statement.write(
         f"movq {statement.step}, {line}",
@@ -53,24 +76,6 @@ def _write_source(statement: Statement, kernel: Microkernel, operands: Walk, ste
     statement.write(f"prefetcht1 ({begin},{line},{size})")
     for _ in range(1, max(1, steps // source.steps)):
         statement.write(f"addq {along}, {line}", f"prefetcht1 ({begin},{line},{size})")
-    if not is_always:
-        statement.write(f"{_BEHIND}:")
-
-
-def _write_panel(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
-    """Ask for lines side by side, one in so many steps."""
-    place = statement.scratch[0]
-    if steps < STEPS_A_LINE:
-        statement.write(f"testq $${STEPS_A_LINE - 1}, {statement.step}", f"jne {_BEHIND}f")
-    nbytes = elements_asked(kernel.right) * kernel.right.stored.itemsize
-    statement.write(
-        f"movq {statement.step}, {place}",
-        f"shlq $${_log2(nbytes)}, {place}",
-        f"addq {statement.number(operands.asked[0])}, {place}",
-        f"prefetcht1 ({place})",
-    )
-    if steps < STEPS_A_LINE:
-        statement.write(f"{_BEHIND}:")
 
 
 def _write_results(statement: Statement, kernel: Microkernel, operands: Walk) -> None:

@@ -14,7 +14,12 @@ from functools import partial
 from typing import NamedTuple
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.assembled_asking import can_ask, write_asking
+from symgrad.codegen.contract.assembled_asking import (
+    can_ask,
+    steps_between,
+    write_asking,
+    write_asking_for_panel,
+)
 from symgrad.codegen.contract.assembled_steps import (
     MASK,
     SCRATCH,
@@ -135,17 +140,29 @@ def _write_loop(
     steps: int,
     label: int,
 ) -> None:
-    """Write the loop to a step of k, so many steps at a time, with its label and the one behind."""
+    """Write the loop to a step of k, so many steps at a time, with its label and the one behind.
+
+    What is asked for in turns is behind the loop, where it begins, so that it jumps once.
+    """
     (builder, operands), step, end = walk, statement.step, statement.number(stop)
+    every = steps_between(kernel, steps)
     if not kernel.is_even:
         statement.write(f"cmpq {end}, {step}", f"jge {label + 1}f")
+    if every > 1:
+        statement.write("jmp 8f")
     statement.write(".p2align 4", f"{label}:")
     write_asking(statement, kernel, operands, steps)
     for number in range(steps):
         write_step(statement, kernel, operands, number)
     _write_advance(statement, kernel, (builder, operands), steps)
-    statement.write(f"addq $${steps}, {step}", f"cmpq {end}, {step}", f"jl {label}b")
-    if not kernel.is_even:
+    statement.write(f"addq $${steps}, {step}", f"cmpq {end}, {step}")
+    if every == 1:
+        statement.write(f"jl {label}b")
+    else:
+        statement.write(f"jge {label + 1}f", "8:", f"testq $${every - 1}, {step}", f"jne {label}b")
+        write_asking_for_panel(statement, kernel, operands, steps)
+        statement.write(f"jmp {label}b")
+    if every > 1 or not kernel.is_even:
         statement.write(f"{label + 1}:")
 
 
