@@ -40,7 +40,7 @@ _LEAST_BYTES, _MASKED_BYTES = 32, 64
 _GENERAL_REGISTERS = 14
 
 
-class _Call(NamedTuple):
+class _Given(NamedTuple):
     """What a call is given besides operands: its tile, its steps of k, and whether sums go on."""
 
     tile: StoredTile
@@ -97,7 +97,7 @@ def emit_assembled(
     call: tuple[StoredTile, ir.Value, ir.Value],
 ) -> None:
     """Emit all of a microkernel: `call` is its tile, its steps of k, and whether sums go on."""
-    given, steps = _Call(*call), kernel.unrolled
+    given, steps = _Given(*call), kernel.unrolled
     packed = [operands.packed] if operands.packed is not None else []
     changed = [operands.left, operands.right, *operands.lower, *packed]
     statement = Statement(kernel, changed, _GENERAL_REGISTERS - _named(kernel))
@@ -118,7 +118,7 @@ def emit_assembled(
 
 
 def _write_begin(
-    statement: Statement, kernel: Microkernel, call: _Call, builder: ir.IRBuilder
+    statement: Statement, kernel: Microkernel, call: _Given, builder: ir.IRBuilder
 ) -> None:
     """Begin with zeros, or with the sums of the tile."""
     if kernel.resumes:
