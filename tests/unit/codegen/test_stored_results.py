@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-
 from unittest import mock
 
 import numpy as np
