@@ -31,7 +31,7 @@ from symgrad.codegen.native.objects import (
     precompile_final,
 )
 from symgrad.codegen.target import Target, target_named
-from symgrad.runtime.entry_checks import emit_checks_module
+from symgrad.runtime.entry_checks import BIND, OVERLAP, emit_checks_module
 from symgrad.runtime.entry_code import (
     LOCKED,
     LOCKED_WORDS,
@@ -69,6 +69,10 @@ _METH_NOARGS, _METH_FASTCALL = 0x4, 0x80
 # More makes the entry no faster, nor does a middle end; less makes it read each argument at two
 # thirds of the speed.
 _OPT_LEVEL = 1
+
+# What code of steps that take the lock calls of that of `call`. The `into` of brief steps checks
+# arguments by a function of its own, which is nearer.
+_SHARED_CHECKED = (*SHARED, BIND)
 
 
 class NativeEntry:
@@ -148,7 +152,7 @@ def build_entry(
 
 @cache
 def _entry_code(symbol: str) -> LoadedCode:
-    exported = [symbol] if symbol == "into" else [symbol, *ALLOCATOR, *SHARED]
+    exported = [symbol] if symbol == "into" else [symbol, *ALLOCATOR, *_SHARED_CHECKED]
     called = [_entry_code("call")] if symbol == "into" else []
     code = _load(_images(symbol, partial(_modules, symbol)), exported, called)
     if symbol == "call":
@@ -160,7 +164,8 @@ def _entry_code(symbol: str) -> LoadedCode:
 def _locked_code() -> LoadedCode:
     """Return the code of steps that take the lock of steps: what no others need is made here."""
     images = _images("locked", _locked_modules)
-    code = _load(images, [*LOCKED.values(), WAIT, HOLD, LET_GO], [_entry_code("call")])
+    exported = [*LOCKED.values(), WAIT, HOLD, LET_GO]
+    code = _load(images, exported, [_entry_code("call")], _SHARED_CHECKED)
     # A brief step, which has nothing else of it, may call it at any time.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     for symbol, place in _places_of_locked().items():
@@ -199,7 +204,10 @@ def _digests_of(modules: Sequence[tuple[str, int]]) -> str:
 
 
 def _load(
-    images: Sequence[bytes], exported: Sequence[str], called: Sequence[LoadedCode]
+    images: Sequence[bytes],
+    exported: Sequence[str],
+    called: Sequence[LoadedCode],
+    shared: Sequence[str] = tuple(SHARED),
 ) -> LoadedCode:
     memory = result_memory()
     places = _places_of_locked()
@@ -208,7 +216,7 @@ def _load(
         **step_lock().imports,
         **{name: id(value) for name, value in LOCK_OBJECTS.items()},
         **{LOCKED_WORDS[symbol]: ctypes.addressof(word) for symbol, word in places.items()},
-        **{name: code.address(name) for code in called for name in SHARED},
+        **{name: code.address(name) for code in called for name in shared},
         STOP: ctypes.addressof(stop_word()),
         RESULT_BLOCKS: memory.blocks.ctypes.data,
         RESULT_HANDLER: id(memory.capsule),
@@ -228,14 +236,15 @@ def precompile_entry(target: Target) -> bool:
 def _modules(symbol: str) -> list[tuple[str, int]]:
     """Return the modules of an entry, and how each is optimized."""
     layout = verified_platform().layout
-    calls, checks = emit_entry_module(layout, symbol), emit_checks_module(layout, symbol)
+    calls = emit_entry_module(layout, symbol)
+    checks = emit_checks_module(layout, (BIND,) if symbol == "call" else (BIND, OVERLAP))
     return [(calls, ONLY_CALLS), (str(checks), _OPT_LEVEL)]
 
 
 def _locked_modules() -> list[tuple[str, int]]:
     layout = verified_platform().layout
     calls = str(emit_locked_module(layout)), str(emit_lock_module(STOP))
-    checks = str(emit_checks_module(layout, "into"))  # what both functions need
+    checks = str(emit_checks_module(layout, (OVERLAP,)))
     return [*((text, ONLY_CALLS) for text in calls), (checks, _OPT_LEVEL)]
 
 

@@ -6,6 +6,8 @@ of its own: the rest of an entry (`entry_code`) mostly calls others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.codegen import ir
 from symgrad.runtime.entry_access import (
     address_range,
@@ -23,9 +25,12 @@ _I1, _I32, _I64 = (ir.IntType(bits) for bits in (1, 32, 64))
 _PTR = ir.PointerType()
 _SPEC = llvm_struct(SPEC_FIELDS)
 
-# The functions that check, with the entries that call them.
-_BIND = "bind_arguments", ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64, _I64])
-_OVERLAP = "arguments_overlap", ir.FunctionType(_I1, [_PTR, _PTR, _I64, _I64])
+# The functions that check.
+BIND, OVERLAP = "bind_arguments", "arguments_overlap"
+_SIGNATURES = {
+    BIND: ir.FunctionType(_I1, [_PTR, _PTR, _PTR, _I64, _I64]),
+    OVERLAP: ir.FunctionType(_I1, [_PTR, _PTR, _I64, _I64]),
+}
 
 
 def declare_bind(module: ir.Module) -> ir.LLVMFunction:
@@ -33,7 +38,7 @@ def declare_bind(module: ir.Module) -> ir.LLVMFunction:
 
     False if they do not fit, or if another thread than `owner` has the lock of steps, 0 for none.
     """
-    return _declared(module, *_BIND)
+    return _declared(module, BIND)
 
 
 def declare_overlap(module: ir.Module) -> ir.LLVMFunction:
@@ -41,20 +46,21 @@ def declare_overlap(module: ir.Module) -> ir.LLVMFunction:
 
     That is one before it.
     """
-    return _declared(module, *_OVERLAP)
+    return _declared(module, OVERLAP)
 
 
-def emit_checks_module(layout: EntryLayout, symbol: str) -> ir.Module:
-    """Emit what the entry `symbol` checks arguments by, for objects laid out as `layout` says."""
+def emit_checks_module(layout: EntryLayout, names: Sequence[str]) -> ir.Module:
+    """Emit functions that check arguments, named, for objects laid out as `layout` says."""
     module = ir.Module("checks")
-    _emit_bind(module, layout)
-    if symbol == "into":
+    if BIND in names:
+        _emit_bind(module, layout)
+    if OVERLAP in names:
         _emit_overlap(module)
     return module
 
 
-def _declared(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.LLVMFunction:
-    function = ir.LLVMFunction(module, kind, name)
+def _declared(module: ir.Module, name: str) -> ir.LLVMFunction:
+    function = ir.LLVMFunction(module, _SIGNATURES[name], name)
     function.attributes.add("nounwind")
     return function
 

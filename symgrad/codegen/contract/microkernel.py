@@ -1,9 +1,8 @@
 """Register blocking: the GEMM microkernel holds one tile of sums in registers while k runs.
 
-In the end the sums are stored as a tile.
-
-It is one straight loop of explicit vector code. It knows nothing of blocks or results: a tile is a
-small matrix of the computing dtype, on the stack or among the partial sums.
+It is one straight loop of explicit vector code, and stores the sums in the end; a plain one of
+x86-64 is assembly (`assembled_kernel.py`). It knows nothing of blocks or results: a tile is a small
+matrix of the computing dtype, on the stack or among the partial sums.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from symgrad.codegen.contract.asking import (
     emit_asking,
     emit_prefetching,
 )
+from symgrad.codegen.contract.assembled_kernel import emit_assembled, is_assembled
 from symgrad.codegen.contract.border import TermSpan, emit_inside, emit_next
 from symgrad.codegen.contract.elements import (
     INDEX,
@@ -55,19 +55,18 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k, and one for each distance
-    that it is told. One that asks for the next tile or panel has another, where
-    that begins, or one for each operand. One that asks for what the next epilogue meets has a table
-    of it and the number of its last entry. For each inner border come two more, from which to which
-    step of its digit terms are needed. The last ones of a kernel that packs
-    say where, and how far rows of the right are apart.
+    that it is told. One that asks for the next tile or panel has another, where that begins, or one
+    for each operand. One that asks for what the next epilogue meets has a table of it and the
+    number of its last entry. For each inner border come two more, from which to which step of its
+    digit terms are needed. The last ones of a kernel that packs say where, and how far rows of the
+    right are apart.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kinds += [INDEX] * (kernel.piece is not None) + [INDEX] * len(kernel.told)
+    kinds += [INDEX] * ((kernel.piece is not None) + len(kernel.told))
     kinds += [POINTER] * kernel.places_asked
     is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
     kinds += [POINTER, INDEX] * is_told
-    kinds += [INDEX, INDEX] * len(kernel.inner)
-    kinds += [POINTER, INDEX] * kernel.packs
+    kinds += [INDEX, INDEX] * len(kernel.inner) + [POINTER, INDEX] * kernel.packs
     kind = ir.FunctionType(ir.VoidType(), kinds)
     function = kernel_function(module, kind, "contract.tile")
     left, right, place, k, resume, *rest = function.args
@@ -87,8 +86,12 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     operands = operands._replace(met=met, packed=packed)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
     if kernel.asks_for_results:
-        asked_steps = index(kernel.rows * kernel.steps_a_row)
-        operands = operands._replace(results=AskedResults(tile.begin, tile.row, asked_steps))
+        stop = index(kernel.rows * kernel.steps_a_row)
+        operands = operands._replace(results=AskedResults(tile.begin, tile.row, stop))
+    if is_assembled(kernel):
+        emit_assembled(builder, kernel, operands, (tile, k, resume))
+        builder.ret_void()
+        return function
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
     sums = [zero] * (kernel.rows * kernel.vectors)
     if kernel.resumes:

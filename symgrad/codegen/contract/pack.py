@@ -9,6 +9,7 @@ run along k a packed panel holds its lines one after the other instead.
 from __future__ import annotations
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.assembled_squares import emit_square, is_assembled_square
 from symgrad.codegen.contract.elements import (
     INDEX,
     POINTER,
@@ -128,6 +129,7 @@ def _emit_steps(
             further = builder.mul(panel.apart, index(packer.ahead))
             later = packer.elements.address(builder, base, further)
             packer.elements.prefetch(builder, later, packer.count)
+        first = _packed_place(builder, packer, panel, (step, index(0)))
         for start in range(0, packer.count, packer.lanes):
             count = min(packer.lanes, packer.count - start)
             if packer.across == 1:
@@ -136,8 +138,7 @@ def _emit_steps(
             else:
                 place = packer.elements.address(builder, base, index(start * packer.across))
                 value = packer.elements.gather(builder, place, packer.across, count, packer.lanes)
-            turn = start // packer.lanes
-            _store(builder, packer, panel, (step, index(start)), value, turn)
+            _store(builder, packer, panel, (first, start), value, start // packer.lanes)
 
 
 def _width(packer: PanelPacker, count: int) -> int:
@@ -195,15 +196,19 @@ def _emit_square(
     corner = packer.elements.address(builder, base, builder.mul(start, panel.apart))
     nothing: ir.Value = ir.Constant(_vector(packer), None)
     lines = [nothing] * packer.lanes
+    place = corner
     for row in range(count):
-        place = packer.elements.address(builder, corner, builder.mul(panel.apart, index(row)))
+        place = packer.elements.address(builder, place, panel.apart) if row else corner
         lines[row] = packer.elements.load(builder, place, steps, packer.lanes)
         ask_for_next(builder, packer.elements, place, packer.next_panel)
-    sector = 16 // packer.elements.compute.itemsize
-    turned = transpose(builder, lines, sector, packer.elements.target)
+    dtype, target = packer.elements.compute, packer.elements.target
+    if is_assembled_square(lines, dtype, target):
+        turned = emit_square(builder, lines, dtype, target)
+    else:
+        turned = transpose(builder, lines, 16 // dtype.itemsize, target)
+    first = _packed_place(builder, packer, panel, (step, start))
     for offset, value in enumerate(turned[:steps]):
-        at = builder.add(step, index(offset))
-        _store(builder, packer, panel, (at, start), value, offset)
+        _store(builder, packer, panel, (first, offset * packer.padded), value, offset)
 
 
 def ask_for_next(builder: ir.IRBuilder, elements: Elements, place: ir.Value, distance: int) -> None:
@@ -311,22 +316,31 @@ def _vector(packer: PanelPacker) -> ir.Type:
     return ir.VectorType(scalar_type(packer.elements.compute), packer.lanes)
 
 
+def _packed_place(
+    builder: ir.IRBuilder, packer: PanelPacker, panel: _Panel, at: tuple[ir.Value, ir.Value]
+) -> ir.Value:
+    """Return where a packed panel has a step of k and a place across."""
+    step, start = at
+    offset = builder.add(builder.mul(step, index(packer.padded)), start)
+    kind = scalar_type(packer.elements.compute)
+    return builder.gep(panel.packed, [offset], source_etype=kind)
+
+
 def _store(
     builder: ir.IRBuilder,
     packer: PanelPacker,
     panel: _Panel,
-    at: tuple[ir.Value, ir.Value],
+    at: tuple[ir.Value, int],
     value: ir.Value,
     turn: int,
 ) -> None:
-    """Store a vector at its step of k and its place across the packed panel.
+    """Store a vector so many elements behind a place.
 
     Steps are stored in ascending order: where panels are narrower than a vector, each store
     overwrites the spare lanes of the one before.
     """
-    step, start = at
-    offset = builder.add(builder.mul(step, index(packer.padded)), start)
-    place = builder.gep(panel.packed, [offset], source_etype=scalar_type(packer.elements.compute))
+    first, offset = at
+    place = builder.gep(first, [index(offset)], source_etype=scalar_type(packer.elements.compute))
     is_aligned = packer.padded % packer.lanes == 0
     align = packer.elements.target.vector_bytes if is_aligned else packer.elements.compute.itemsize
     builder.store(value, place, align=align)

@@ -90,6 +90,16 @@ def walk_of(
     return walk._replace(lower=lower, rows=rows)
 
 
+def multiples_of(kernel: Microkernel) -> int:
+    """Return how many multiples of the distance between rows of the left are beside a pointer."""
+    return len(_multiples(kernel))
+
+
+def pointers_of(kernel: Microkernel) -> int:
+    """Return how many pointers reach all rows of the left, given multiples of their distance."""
+    return -(-kernel.rows // _reach(kernel))
+
+
 def _multiples(kernel: Microkernel) -> Mapping[int, tuple[int, ...]]:
     return _SCALED if scales_distances(kernel.left.target) else _PLAIN
 
@@ -147,14 +157,23 @@ def row_of_left(
     row, number = at
     if not operands.rows:
         return kernel.left.address(builder, left, index(row * kernel.left_row))
+    begin, multiple, scale = told_row(kernel, operands, row)
+    if multiple is not None:
+        begin = _address(builder, begin, builder.mul(multiple, index(scale)))
+    return kernel.left.address(builder, begin, operands.steps[number])
+
+
+def told_row(
+    kernel: Microkernel, operands: Walk, row: int
+) -> tuple[ir.Value, ir.Value | None, int]:
+    """Return a pointer to the left, and what multiple of its distance a row is behind how often."""
     first, within = divmod(row, _reach(kernel))
     begin = (operands.left, *operands.lower)[first]
     for multiple, (by, scales) in zip(operands.rows, _multiples(kernel).items(), strict=True):
         scale = within // by
         if within % by == 0 and scale in scales:
-            begin = _address(builder, begin, builder.mul(multiple, index(scale)))
-            break
-    return kernel.left.address(builder, begin, operands.steps[number])
+            return begin, multiple, scale
+    return begin, None, 1
 
 
 def ask(

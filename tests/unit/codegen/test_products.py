@@ -75,7 +75,7 @@ def test_a_microkernel_asks_for_what_its_epilogue_meets_where_it_has_the_steps(b
     assert kernels
     # A line at a time; without the steps all is asked for in front of the kernel. The first tile
     # of a panel packs it, and asks for the lines of each row of the right.
-    asked = {f.count('call void @"llvm.prefetch') for f in kernels}
+    asked = {f.count("prefetcht1 ") for f in kernels}
     assert asked == ({expected, expected + 2} if expected else {0})
 
 

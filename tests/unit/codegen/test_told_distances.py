@@ -68,7 +68,7 @@ def test_the_loop_of_a_tile_that_is_told_distances_keeps_them_in_registers():
     assert {leaf.rows for leaf in made_of if isinstance(leaf, Microkernel)} == {9}
     text = module.text_of_leaves(module.leaves)
     assembly = emit_assembly(optimize_leaves(text, target, 3), target, 3)
-    loops = re.findall(r"(?ms)^(\.LBB\w+):[^\n]*\n(.*?)\tj\w+\s+\1\n", assembly)
+    loops = re.findall(r"(?ms)^(\.L(?:BB|tmp)\w+):[^\n]*\n(.*?)\tj\w+\s+\1\n", assembly)
     adding = [body for _, body in loops if "vfmadd" in body and body.count("vfmadd") >= 27]
     assert adding
     assert all("(%rsp)" not in body for body in adding)
