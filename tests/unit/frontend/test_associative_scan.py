@@ -37,7 +37,7 @@ def composed(by: Array, plus: Array, *, reverse: bool = False) -> tuple[Array, A
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("size", "is_known"),
-    [*((n, True) for n in (0, 1, 2, 3, 6, 13)), *((n, False) for n in (1, 2, 6))],
+    [*((n, True) for n in (0, 1, 2, 3, 6, 13)), *((n, False) for n in (0, 1, 2, 6))],
 )
 def test_a_nest_is_combined_in_its_order(size, reverse, is_known):
     shape = (2, size if is_known else "n")
