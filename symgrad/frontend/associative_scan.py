@@ -17,6 +17,7 @@ from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.frontend.segments import read_checkpoint
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.ops.padding import pad
 from symgrad.graph.ops.slicing import concat, flip, slice_axes, stack
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape
 from symgrad.graph.ops.views import moveaxis
@@ -37,7 +38,7 @@ def associative_scan(
     slices of `xs` with any number of elements there, about twice for each halving of that number.
     With `reverse` the scan begins at the end. The result is a nest like `xs`, of the same types,
     and differentiable to any order if `f` is. An axis of a size that is not known yet is walked
-    through one element after another, of which there must be one when the program is called.
+    through one element after another.
 
     With `checkpoint`, an int n or "sqrt" as of `scan`, the axis is scanned in segments of n, each
     joined to what comes before it: a gradient computes a segment again when it needs it, and keeps
@@ -199,6 +200,8 @@ def _scan_one_by_one(combine: Combine, xs: Leaves, axis: int, checkpoint: Any) -
         result = [moveaxis(t, axis, 0) for t in following]
         return result, [reshape(t, t.shape[1:]) for t in result]
 
-    _, stacked = scan(step, heads, [x[1:] for x in moved], checkpoint=checkpoint)
+    # The loop carries one element, also where there is none and no iteration that would read it.
+    first = [_part(pad(x, [(0, 1), *[(0, 0)] * (x.ndim - 1)]), 0, 0, 1) for x in heads]
+    _, stacked = scan(step, first, [x[1:] for x in moved], checkpoint=checkpoint)
     pairs = zip(heads, stacked, strict=True)
     return [back(concat(pair, axis=0)) for pair in pairs]

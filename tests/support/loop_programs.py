@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
 
-WIDTHS = (1, 2, 3, 7, 16, 20, 33, 64)
+WIDTHS = (1, 1, 2, 3, 7, 16, 20, 33, 64)
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "uint8", "bool")
 
 Body = Callable[[Sequence[Tensor]], list[Tensor]]
@@ -21,14 +22,16 @@ Body = Callable[[Sequence[Tensor]], list[Tensor]]
 def random_loop(seed: int) -> tuple[Graph, list[Array]]:
     """Return a graph with a loop of random loop variables, and its inputs."""
     rng = np.random.default_rng(seed)
-    width, trips = int(rng.choice(WIDTHS)), int(rng.choice([0, 1, 2, 9]))
+    width, trips = int(rng.choice(WIDTHS)), int(rng.choice([0, 1, 2, 3, 9]))
     arrays = [_variable(rng, width, number) for number in range(int(rng.integers(1, 5)))]
     given = [*arrays, *(_shuffled(rng, a) for a in arrays), _rows(rng, trips, arrays[0])]
     given.append(np.array(trips))
     inputs = [sg.placeholder(a.shape, a.dtype.name) for a in given]
     *tensors, xs, limit = inputs
     starts, fixed = tensors[: len(arrays)], tensors[len(arrays) :]
-    results = _looped(rng, limit, xs, _random_body(rng, fixed), starts)
+    # What is known when a loop is compiled makes another loop than what is an input.
+    bound = limit if rng.random() < 0.5 else trips
+    results = _looped(rng, bound, xs, _random_body(rng, fixed), starts)
     floats = [r for r in results if _is_smooth(r)]
     wanted = [t for t in (*tensors, xs) if _is_smooth(t)]
     found = sg.gradients(floats, wanted) if floats and rng.random() < 0.7 else []
@@ -57,7 +60,7 @@ def _rows(rng: np.random.Generator, count: int, like: Array) -> Array:
 
 
 def _random_body(rng: np.random.Generator, fixed: Sequence[Tensor]) -> Body:
-    kinds = [int(kind) for kind in rng.integers(0, 7, len(fixed))]
+    kinds = [int(kind) for kind in rng.integers(0, 8, len(fixed))]
 
     def body(values: Sequence[Tensor]) -> list[Tensor]:
         steps = zip(kinds, values, fixed, strict=True)
@@ -86,17 +89,22 @@ def _next(kind: int, own: Tensor, other: Tensor, values: Sequence[Tensor]) -> Te
             return scaled + sg.sum(sg.astype(values[-1], own.dtype)) * 0.01
         case 5 if own.shape:
             return scaled + other * own[0]
+        case 7:
+            # Another loop variable of the type, the last there is, or what is around.
+            return ([other] + [v for v in values if v is not own and v.type == own.type])[-1]
         case _:
             return scaled * other + 0.25
 
 
 def _looped(
-    rng: np.random.Generator, limit: Tensor, xs: Tensor, body: Body, starts: Sequence[Tensor]
+    rng: np.random.Generator, limit: Tensor | int, xs: Tensor, body: Body, starts: Sequence[Tensor]
 ) -> list[Tensor]:
     """Return what a loop of one of several kinds makes of `starts`."""
     kind = int(rng.integers(0, 5))
     if kind == 0:
-        return list(sg.fori_loop(0, limit, lambda _i, values: body(values), list(starts)))
+        checkpoint = [None, 2, 6][int(rng.integers(0, 3))]
+        run = partial(sg.fori_loop, 0, limit, lambda _i, values: body(values))
+        return list(run(list(starts), checkpoint=checkpoint))
     if kind == 1:
         carry, ys = sg.scan(
             lambda values, x: (body(values), values[0] * x), list(starts), xs, reverse=True

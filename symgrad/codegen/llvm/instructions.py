@@ -283,8 +283,13 @@ def emit_scan(place: CodePlace, scan: ScanInstr) -> None:
     inside = place.inside(scan, builder.sub(trips, following) if scan.reverse else done)
     _poll(inside, scan)
     emit_instrs(inside, scan.body)
-    done.add_incoming(following, builder.block)
-    builder.branch(head)
+    # Of an edge back that is never taken LLVM's value numbering can end the process: where it sees
+    # so by the range of `trips` alone, and a loop inside carries on what this one carries.
+    if scan.capacity == 1:
+        builder.branch(after)
+    else:
+        done.add_incoming(following, builder.block)
+        builder.branch(head)
     builder.position_at_end(after)
 
 

@@ -160,6 +160,9 @@ class _RowGroup:
             return False
         if any(stage.is_sum and self._adds_much(stage, params) for stage in found[0]):
             return False
+        # Products get their scratch memory when they are tiled; what else has some keeps to itself.
+        if any(name not in params for stage in found[0] for name, _, _ in row_accesses(stage)):
+            return False
         for name, param in params.items():
             known = self.params.get(name, param)
             self.params[name] = replace(known, count=max(known.count, param.count))

@@ -30,6 +30,7 @@ from symgrad.compiler import CompileOptions
 from symgrad.config import override
 from symgrad.graph.dtypes import uint8
 from symgrad.graph.graph import Graph
+from symgrad.graph.reference import evaluate
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.passes.table import Options
@@ -37,7 +38,7 @@ from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 from tests.support.fuzz_families import FAMILIES
-from tests.support.schedules import products_fused
+from tests.support.schedules import products_fused, rows_interchanged, rows_written_out
 
 SCORES = """kernel @scores(in q: f32[1024], in k: f32[1024], out s: f32[4096]) {
   product t: f32 for (i in 0..64) (j in 0..64) (l in 0..16) q[0] by (16, 1) * k[0] by (1, 16)
@@ -381,3 +382,15 @@ def test_memory_that_fusion_adds_is_not_that_of_a_function(monkeypatch):
     (routine,) = program.routines
     temporaries = (b for b in buffers_of(program.all_instrs) if b.place == "temporary")
     assert routine.scratch.number not in {b.number for b in temporaries}
+
+
+def test_a_fold_with_memory_of_its_own_stays_apart():
+    x, v, w = (sg.placeholder(s, "float32") for s in ((2, 4, 35), (35, 5), (5, 5)))
+    y = x @ v
+    graph = Graph([y + sg.tanh(y @ w)], [x, v, w])
+    arrays = [np.linspace(0, 1, t.type.size, dtype="f4").reshape(t.shape) for t in (x, v, w)]
+    options = CompileOptions(target_named("x86-64-v3"), 1, False, False)
+    with products_fused(), rows_written_out(), rows_interchanged():
+        step = Executable(graph, options)
+    (found,) = run_native(step, arrays).outputs
+    np.testing.assert_allclose(found, evaluate(graph, arrays)[0][0], rtol=1e-5)

@@ -193,3 +193,18 @@ def test_an_associative_scan_of_unknown_length_takes_checkpoints():
     y, slope = sg.run([y, *sg.gradients(y, xs)], {xs: np.array([1.0, 2.0, 3.0])})
     np.testing.assert_array_equal(y, [1, 2, 6])
     np.testing.assert_array_equal(slope, [9, 4, 2])
+
+
+@pytest.mark.parametrize("trips", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("checkpoint", [2, 6])
+def test_scalars_that_change_places_in_a_loop_of_one_segment(trips, checkpoint):
+    x, y = sg.placeholder((), "float64"), sg.placeholder((), "float64")
+
+    def swapped(_: Any, pair: Any) -> Any:
+        return pair[1], pair[0]
+
+    found = sg.fori_loop(0, trips, swapped, (x, y), checkpoint=checkpoint)
+    step = sg.compile([x, y], [*found, *sg.gradients(found[0], [x, y])])
+    values, slopes = step(0.25, 0.5)[:2], step(0.25, 0.5)[2:]
+    assert [float(v) for v in values] == ([0.5, 0.25] if trips % 2 else [0.25, 0.5])
+    assert [float(v) for v in slopes] == ([0, 1] if trips % 2 else [1, 0])
