@@ -11,7 +11,7 @@ are added up some at a time, in the order of the terms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise, repeat, zip_longest
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
@@ -42,7 +42,7 @@ class HeldKernel:
     `right_k` apart and its columns, at most `lanes`, `right_column`: one of these is 1. Rows of the
     tile are `tile_row` apart, and it lies aside (`is_aside`), with whole vectors of `lanes`, or is
     a part of the result. The lines of the right that are `next_right` elements further are asked
-    for meanwhile, then those of the left and of the tile that are `next_sides` further, but for 0.
+    for meanwhile, and those of the left and of the tile that are `next_sides` further, but for 0.
     """
 
     rows: int
@@ -145,15 +145,16 @@ def _further(builder: ir.IRBuilder, kernel: HeldKernel, place: ir.Value, offset:
 def _places_asked(
     builder: ir.IRBuilder, kernel: HeldKernel, places: tuple[ir.Value, ir.Value, ir.Value]
 ) -> list[ir.Value]:
-    """Return the lines of the next product that are asked for: what it reads first comes first."""
+    """Return the lines of the next product that are asked for, of its operands in turns."""
     left, right, tile = places
     line = kernel.elements.target.memory.line_bytes // kernel.elements.stored.itemsize
-    asked = [_further(builder, kernel, right, offset) for offset in _lines_asked(kernel)]
+    asked = [[(right, offset) for offset in _lines_asked(kernel)]]
     sizes = kernel.rows * kernel.k, kernel.rows * kernel.columns
     for place, start, size in zip((left, tile), kernel.next_sides, sizes, strict=True):
         starts = range(start, start + size, line) if start else ()
-        asked += [_further(builder, kernel, place, offset) for offset in starts]
-    return asked
+        asked.append([(place, offset) for offset in starts])
+    turns = (at for turn in zip_longest(*asked) for at in turn if at is not None)
+    return [_further(builder, kernel, place, offset) for place, offset in turns]
 
 
 def _lines_asked(kernel: HeldKernel) -> list[int]:
