@@ -11,7 +11,7 @@ are added up some at a time, in the order of the terms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise, repeat, zip_longest
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
@@ -42,7 +42,7 @@ class HeldKernel:
     `right_k` apart and its columns, at most `lanes`, `right_column`: one of these is 1. Rows of the
     tile are `tile_row` apart, and it lies aside (`is_aside`), with whole vectors of `lanes`, or is
     a part of the result. The lines of the right that are `next_right` elements further are asked
-    for meanwhile, if that is not 0.
+    for meanwhile, and those of the left and of the tile that are `next_sides` further, but for 0.
     """
 
     rows: int
@@ -57,6 +57,7 @@ class HeldKernel:
     tile_row: int
     is_aside: bool
     next_right: int = 0
+    next_sides: tuple[int, int] = (0, 0)
 
     @property
     def vector_type(self) -> ir.Type:
@@ -67,8 +68,15 @@ class HeldKernel:
         """Rows that are added up at a time, the tall groups first.
 
         They are as many sums as keep the units busy, and more where that divides rows evenly and
-        registers are left.
+        registers are left. Few rows are one group where the right is transposed, if registers hold
+        just these sums: shuffles then delay multiply-adds, and twice the sums leave these time.
         """
+        is_turned = self.right_column != 1
+        few = min(
+            2 * self.elements.target.adds_in_flight, self.elements.target.vector_registers - self.k
+        )
+        if is_turned and self.rows <= few:
+            return (self.rows,)
         target = self.elements.target
         most = target.vector_registers - self.k - SPARE_OF_HELD
         groups = max(self.rows // target.adds_in_flight, -(-self.rows // most))
@@ -86,7 +94,7 @@ def emit_held_kernel(module: ir.Module, kernel: HeldKernel) -> ir.LLVMFunction:
     left, right, tile, _, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     held = _emit_right(builder, kernel, right)
-    asked = [_further(builder, kernel, right, offset) for offset in _lines_asked(kernel)]
+    asked = _places_asked(builder, kernel, (left, right, tile))
     products = kernel.rows * kernel.k
     is_written_out = products <= HELD_WRITTEN_OUT
     if not is_written_out:
@@ -134,6 +142,21 @@ def _further(builder: ir.IRBuilder, kernel: HeldKernel, place: ir.Value, offset:
     return kernel.elements.address(builder, place, index(offset))
 
 
+def _places_asked(
+    builder: ir.IRBuilder, kernel: HeldKernel, places: tuple[ir.Value, ir.Value, ir.Value]
+) -> list[ir.Value]:
+    """Return the lines of the next product that are asked for, of its operands in turns."""
+    left, right, tile = places
+    line = kernel.elements.target.memory.line_bytes // kernel.elements.stored.itemsize
+    asked = [[(right, offset) for offset in _lines_asked(kernel)]]
+    sizes = kernel.rows * kernel.k, kernel.rows * kernel.columns
+    for place, start, size in zip((left, tile), kernel.next_sides, sizes, strict=True):
+        starts = range(start, start + size, line) if start else ()
+        asked.append([(place, offset) for offset in starts])
+    turns = (at for turn in zip_longest(*asked) for at in turn if at is not None)
+    return [_further(builder, kernel, place, offset) for place, offset in turns]
+
+
 def _lines_asked(kernel: HeldKernel) -> list[int]:
     """Return how far from the right the lines of the next one are that are asked for."""
     if not kernel.next_right:
@@ -178,7 +201,8 @@ def _emit_rows(
     """Add up a group of rows and store it."""
     (left, tile), elements = places, kernel.elements
     zero: ir.Value = ir.Constant(kernel.vector_type, None)
-    sums = [zero] * height
+    # Each sum begins in its register: LLVM would share a zero, and keep a register for it.
+    sums = in_registers(builder, [zero] * height, elements.target)
     for term, right in enumerate(held):
         if term:
             # LLVM would load elements of the next terms before, in registers of the right.

@@ -88,4 +88,5 @@ def held_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -
         tile_row=plan.tile_row,
         is_aside=plan.result_row == 0,
         next_right=plan.next_right,
+        next_sides=plan.next_sides,
     )

@@ -60,13 +60,13 @@ class ContractPlan:
     loop around may begin behind all rows of this one, or all steps of k, as `goes_on` says: then
     what that one reads, and its epilogue touches, is asked for. An epilogue meets `met` elements
     for each one of the result that are in memory and no near cache: the next are asked for. The
-    right of the next product of a loop around begins `next_right` elements behind this one, and is
-    asked for where this one is packed or read; 0 says that it is not. A panel of the right that
-    `packs_late` is packed when its first tile reads it, not before all. Where nothing is done with
-    results a tile is stored where they are: they have rows `result_row` apart, and go past the
-    caches with `is_streamed`. Panels begin anew every `part_columns` columns, or tiles every
-    `part_rows` rows, where threads have as many each. Registers hold `lanes` elements of `compute`.
-    It is estimated to take `cycles`, the least of all ways.
+    right of the next product of a loop around begins `next_right` elements behind this one, left
+    and result `next_sides`: each is asked for where this one is packed or read, but for 0. A panel
+    of the right that `packs_late` is packed when its first tile reads it, not before all. Where
+    nothing is done with results a tile is stored where they are: they have rows `result_row` apart,
+    and go past the caches with `is_streamed`. Panels begin anew every `part_columns` columns, or
+    tiles every `part_rows` rows, where threads have as many each. Registers hold `lanes` elements
+    of `compute`. It is estimated to take `cycles`, the least of all ways.
     """
 
     m: int
@@ -100,6 +100,7 @@ class ContractPlan:
     goes_on: GoesOn | None = None
     met: int = 0
     next_right: int = 0
+    next_sides: tuple[int, int] = (0, 0)
     result_row: int = 0
     is_streamed: bool = False
     keeps_rows: bool = False

@@ -57,6 +57,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     plan = with_kept_rows(plan, target.memory) if target.follows_pages else plan
     plan = replace(plan, next_right=_next_right(product, plan, target))
+    plan = replace(plan, next_sides=_next_sides(product, plan))
     if product.parallel is None:
         plan = with_diagonal(plan, product.borders)
     # An index that is data is checked one by one: the epilogue then gets single elements.
@@ -210,6 +211,21 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     is_asked = is_turned or plan.method == "held"
     is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // 4
     return size if is_asked and is_small and _steps_by(right, size) else 0
+
+
+def _next_sides(product: Product, plan: ContractPlan) -> tuple[int, int]:
+    """Return how far behind the left and the result of a batch those of the next product begin.
+
+    They are asked for where a held right is transposed: then no product overlaps with the next one
+    as much as it waits for them. What is not dense, or no part of a batch, has 0.
+    """
+    if plan.method != "held" or not plan.next_right or plan.right.column_stride == 1:
+        return 0, 0
+    left = product.lhs if plan.vector_axis == "n" else product.rhs
+    read, written = plan.rows * plan.k, plan.rows * plan.columns
+    is_stored = plan.result_row == plan.columns
+    is_next = any(by == written for _, by in _result_of(product).index.terms)
+    return read if _steps_by(left, read) else 0, written if is_stored and is_next else 0
 
 
 def _steps_by(operand: StridedOperand, step: int) -> bool:

@@ -132,16 +132,31 @@ def test_a_right_whose_columns_lie_side_by_side_is_held_for_short_rows_of_the_le
 
 
 def test_groups_of_rows_are_even_and_no_higher_than_registers_are_left():
-    def heights(m: int, k: int) -> tuple[int, ...]:
-        plan = Case(m, 16, k, rhs="columns").plan("x86-64-v4")
+    def heights(m: int, k: int, rhs: str = "rows") -> tuple[int, ...]:
+        plan = Case(m, 16, k, rhs=rhs).plan("x86-64-v4")
         stored = Elements(plan.dtype, plan.compute, target_named("x86-64-v4"))
         return held_kernel(plan, stored, m, 16).heights
 
-    assert heights(16, 16) == heights(16, 22) == (8, 8)
-    assert heights(17, 16) == (9, 8)
+    assert heights(16, 16) == heights(16, 22) == heights(16, 22, "columns") == (8, 8)
+    assert heights(17, 16) == heights(17, 16, "columns") == (9, 8)
     assert heights(15, 16) == (8, 7)
     assert heights(13, 16) == (13,)
     assert heights(9, 22) == (5, 4)
+    # Where the right is transposed, few rows have all registers that it leaves.
+    assert heights(16, 16, "columns") == (16,)
+    assert heights(15, 16, "columns") == (15,)
+    assert heights(9, 22, "columns") == (9,)
+    assert heights(11, 22, "columns") == (6, 5)
+
+
+@pytest.mark.parametrize("m", [15, 16])
+def test_sums_and_a_right_that_take_all_registers_stay_in_these(m):
+    x, y = sg.placeholder((5, m, 16)), sg.placeholder((5, 16, 16))
+    step = sg.compile([x, y], x @ y.mT, target="x86-64-v4")
+    assert plan_of(step.graph).method == "held"
+    text = step.ir("asm").partition("contract.held:")[2]
+    assert text.count("vfmadd") == m * 16
+    assert "rsp" not in text.partition("retq")[0]
 
 
 def test_sums_of_a_held_right_are_stored_where_results_are_whatever_their_columns():
@@ -161,6 +176,38 @@ def test_a_batch_asks_for_the_right_of_the_next_product():
         x, y = (sg.placeholder((5, n, n)) for _ in range(2))
         plans = [plan_of(Graph([x @ right], [x, y])) for right in (y, y.mT)]
         assert [(plan.method, plan.next_right) for plan in plans] == [("held", n * n)] * 2
+        assert [plan.next_sides for plan in plans] == [(0, 0), (n * n, n * n)]
+
+
+def test_a_batch_whose_right_is_transposed_asks_for_left_and_result_where_these_are_dense():
+    x, y, z = (sg.placeholder((5, 16, 16)) for _ in range(3))
+    one = sg.placeholder((16, 16))
+    asked = {
+        "both": x @ y.mT,
+        "both, the left transposed": x.mT @ y.mT,
+        "the left, for an epilogue writes the result": x @ y.mT + z,
+        "the result, for all have one left": one @ y.mT,
+    }
+    sides = [plan_of(Graph([r], [x, y, z, one])).next_sides for r in asked.values()]
+    assert sides == [(256, 256), (256, 256), (256, 0), (0, 256)]
+
+
+@AVX512
+@pytest.mark.parametrize("form", ["NT", "TT"])
+@pytest.mark.parametrize("m", [9, 16])
+def test_products_that_ask_for_all_that_the_next_one_meets_agree_for_any_number_of_threads(form, m):
+    x = sg.placeholder((37, 16, m) if form == "TT" else (37, m, 16))
+    y = sg.placeholder((37, 16, 16))
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(-1, 1, t.type.static_shape).astype(np.float32) for t in (x, y))
+    results = [
+        sg.compile([x, y], (x.mT if form == "TT" else x) @ y.mT, threads=threads)(a, b)
+        for threads in (1, 2, 4)
+    ]
+    left = a.mT if form == "TT" else a
+    np.testing.assert_allclose(results[0], left @ b.mT, rtol=1e-5, atol=1e-5)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
 
 
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
