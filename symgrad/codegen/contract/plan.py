@@ -63,10 +63,10 @@ class ContractPlan:
     right of the next product of a loop around begins `next_right` elements behind this one, left
     and result `next_sides`: each is asked for where this one is packed or read, but for 0. A panel
     of the right that `packs_late` is packed when its first tile reads it, not before all. Where
-    nothing is done with results a tile is stored where they are: they have rows `result_row` apart,
-    and go past the caches with `is_streamed`. Panels begin anew every `part_columns` columns, or
-    tiles every `part_rows` rows, where threads have as many each. Registers hold `lanes` elements
-    of `compute`. It is estimated to take `cycles`, the least of all ways.
+    nothing is done with results a tile is stored where they are, rows `result_row` apart, past the
+    caches with `is_streamed`. Panels begin anew every `part_columns` columns, or tiles every
+    `part_rows` rows, where threads have as many each. Registers hold `lanes` elements of `compute`.
+    It takes `cycles`, the least of all ways.
     """
 
     m: int
