@@ -22,7 +22,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.kernel_function import kernel_function
-from symgrad.codegen.contract.plan import Packing
+from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import shuffled
 from symgrad.records import dataclass

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from symgrad.codegen.contract.matrix_kernel import TILE_SIDE
+from symgrad.codegen.contract.methods import Method
 from symgrad.codegen.contract.pair_packing import CHUNK, SIDE
-from symgrad.codegen.contract.plan import ContractPlan, Method
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import matrix_cycles, tiling_cycles
 

@@ -5,7 +5,8 @@ How large the packed blocks are is decided in `planning`.
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.plan import ContractPlan, Packing
+from symgrad.codegen.contract.methods import Packing
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy
 from symgrad.cost_model.products import FEW_READS, MANY_READS, SEVERAL_READS
 from symgrad.records import replace

@@ -12,30 +12,15 @@ transposed the right.
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from symgrad.codegen.contract.digits import CountedAxis, scaled
+from symgrad.codegen.contract.methods import Axis, GoesOn, Method, Packing
 from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model.products import MOST_STEPS_A_LINE, STEPS_A_ROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
-
-Axis = Literal["n", "m"]
-# The lanes of an accumulator are columns of the result ("tile"), or terms of one sum ("dot"); or
-# columns whose terms are added up in pairs ("pairs"), or in squares by a matrix unit ("matrix"); or
-# the even and the odd terms of columns, beside each other ("split"). Those of "held" are columns,
-# too, and registers hold all terms of the right.
-Method = Literal["tile", "dot", "pairs", "matrix", "split", "held"]
-# How a panel of an operand is brought to the order the microkernel reads it in: not at all, by
-# copying vectors that lie along the panel, by transposing squares of vectors that lie along k, by
-# element; or, for "dot", each line of it made contiguous along k; or in squares of pairs of terms.
-# Of windows, which overlap, the pixels that a block of k reads are copied, each once. For "split"
-# the elements of two steps of k come in turns.
-Packing = Literal["none", "copy", "transpose", "gather", "lines", "pairs", "windows", "split"]
-# Along which axis the next product goes on where one ends.
-GoesOn = Literal["rows", "k"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +51,7 @@ class ContractPlan:
     nothing is done with results a tile is stored where they are, rows `result_row` apart, past the
     caches with `is_streamed`. Panels begin anew every `part_columns` columns, or tiles every
     `part_rows` rows, where threads have as many each. Registers hold `lanes` elements of `compute`.
-    It takes `cycles`, the least of all ways.
+    It is estimated to take `cycles`, the least of all ways.
     """
 
     m: int

@@ -12,8 +12,8 @@ from symgrad.codegen.contract.asking_planning import with_next_steps
 from symgrad.codegen.contract.block_planning import has_digits, with_kept_rows
 from symgrad.codegen.contract.border import with_borders
 from symgrad.codegen.contract.diagonal import with_diagonal
+from symgrad.codegen.contract.methods import GoesOn
 from symgrad.codegen.contract.part_planning import in_parts
-from symgrad.codegen.contract.plan import GoesOn
 from symgrad.codegen.contract.scratch import scratch_bytes
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
+from symgrad.codegen.contract.methods import Axis
 from symgrad.codegen.contract.pair_planning import multiplying_cycles
 from symgrad.codegen.contract.part_planning import even_columns, even_rows, part_cycles
-from symgrad.codegen.contract.plan import Axis, ContractPlan
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import LEAST_EVENED

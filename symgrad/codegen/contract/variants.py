@@ -19,13 +19,12 @@ from symgrad.codegen.contract.elements import Elements, index
 from symgrad.codegen.contract.held_planning import held_kernel
 from symgrad.codegen.contract.leaf_functions import leaf_function
 from symgrad.codegen.contract.lifted import Lift
-from symgrad.codegen.contract.matrix_kernel import MatrixKernel
+from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pack import PanelPacker
-from symgrad.codegen.contract.pair_kernel import PairKernel
-from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
+from symgrad.codegen.contract.pair_leaves import matrix_kernel, pair_kernel, pair_packer
 from symgrad.codegen.contract.panel_packing import packs_within
-from symgrad.codegen.contract.plan import ContractPlan, Packing
+from symgrad.codegen.contract.plan import ContractPlan
 from symgrad.codegen.contract.register_tile import Microkernel, Told
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
 from symgrad.codegen.contract.unrolling import is_even, turns_of
@@ -125,14 +124,14 @@ def emit_variants(
             packing,
             tuple(
                 leaf_function(
-                    module, _pair_packer(plan, target, left, (h, plan.packed_rows), is_left=True)
+                    module, pair_packer(plan, target, left, (h, plan.packed_rows), is_left=True)
                 )
                 for h in heights
             ),
             tuple(
                 leaf_function(
                     module,
-                    _pair_packer(plan, target, right, (w, plan.whole_vectors(w)), is_left=False),
+                    pair_packer(plan, target, right, (w, plan.whole_vectors(w)), is_left=False),
                 )
                 for w in widths
             ),
@@ -197,13 +196,13 @@ def _emit_kernel(
     if plan.method == "dot":
         return leaf_function(module, _dot_kernel(plan, left, right, rows, columns))
     if plan.method == "pairs":
-        return leaf_function(module, _pair_kernel(plan, rows, columns))
+        return leaf_function(module, pair_kernel(plan, rows, columns))
     if plan.method == "held":
         return leaf_function(module, held_kernel(plan, stored, rows, columns))
     if plan.method == "split":
         return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":
-        return leaf_function(module, _matrix_kernel(plan, columns))
+        return leaf_function(module, matrix_kernel(plan, columns))
     return leaf_function(module, _microkernel(plan, left, right, rows, columns, packs))
 
 
@@ -341,42 +340,6 @@ def _dot_kernel(
         right=right,
         right_column=plan.right.column_stride if plan.pack_right == "none" else plan.block_k,
         tile_columns=plan.tile_columns,
-    )
-
-
-def _pair_kernel(plan: ContractPlan, rows: int, columns: int) -> PairKernel:
-    return PairKernel(
-        rows=rows,
-        columns=columns,
-        packed_rows=plan.packed_rows,
-        tile_columns=plan.tile_columns,
-        resumes=plan.k_blocks > 1,
-    )
-
-
-def _matrix_kernel(plan: ContractPlan, columns: int) -> MatrixKernel:
-    return MatrixKernel(
-        high=plan.packed_rows // SIDE,
-        wide=plan.whole_vectors(columns) // SIDE,
-        tile_columns=plan.tile_columns,
-        resumes=plan.k_blocks > 1,
-    )
-
-
-def _pair_packer(
-    plan: ContractPlan, target: Target, panel: Operand, sizes: tuple[int, int], *, is_left: bool
-) -> PairPacker:
-    """Describe a packer of pairs, of panels with rows along k as in `_packer`."""
-    count, padded = sizes
-    return PairPacker(
-        count=count,
-        padded=padded,
-        across=panel.column_stride,
-        along=panel.row_stride,
-        rest=plan.k % CHUNK,
-        is_left=is_left,
-        target=target,
-        is_far=abs(panel.row_stride) * plan.dtype.itemsize >= target.memory.followed_bytes,
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, asking_planning, planning, products
+from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.operand import AskedSource, NextSteps
-from symgrad.codegen.contract.plan import Packing
 from symgrad.codegen.contract.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements

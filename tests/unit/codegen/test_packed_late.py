@@ -9,8 +9,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract, planning
+from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.panel_packing import pack_panels, packs_within
-from symgrad.codegen.contract.plan import Packing
 from symgrad.codegen.contract.register_tile import Microkernel
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
