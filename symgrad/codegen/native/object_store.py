@@ -199,7 +199,8 @@ class ObjectStore:
             stated = content.split(b"\n", 4)[1:4]
             if len(stated) != 3:
                 continue
-            kind, made_for, digest = (line.decode() for line in stated)
+            # A damaged line is that of no entry.
+            kind, made_for, digest = (line.decode(errors="replace") for line in stated)
             several = _payload(content, EntryKey(kind, made_for, _OF_SEVERAL)) or b"{}"
             keys = (EntryKey(kind, made_for, d) for d in (json.loads(several) or [digest]))
             for key in keys:

@@ -179,6 +179,18 @@ def test_what_was_written_at_once_is_read_once(store, monkeypatch):
     assert len(read) == 1
 
 
+def test_what_is_listed_leaves_out_entries_whose_head_is_damaged(store):
+    other = EntryKey("kernel", "a machine", "abc")
+    store.write(KEY, b"code")
+    store.write(other, b"other code")
+    whole = file_of(store).read_bytes()
+    for place in range(whole.index(b"\ncode")):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x80  # no text is UTF-8 then
+        file_of(store).write_bytes(damaged)
+        assert dict(store.contents()) == {other: b"other code"}, f"damage at {place}"
+
+
 def test_every_damage_of_entries_in_one_file_is_found(store):
     random = np.random.default_rng(1)
     payloads = {f"{number:x}": bytes(random.bytes(20)) for number in range(10)}
