@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +11,10 @@ from symgrad.codegen.native.compiler_version import _SOURCES, kept_text
 from symgrad.codegen.native.object_store import object_store
 from symgrad.config import override
 from symgrad.runtime import entry
+from tests.support.imported_sources import PACKAGE, imported_sources
 from tests.support.precompiled import store
 
 __all__ = ["store"]  # a fixture
-
-PACKAGE = Path(__file__).parents[3] / "symgrad"
 
 
 @pytest.fixture
@@ -92,22 +89,8 @@ def test_a_version_of_files_just_changed_is_not_known(monkeypatch, name):
     version_module.caller_version.cache_clear()
 
 
-_IMPORTS = """
-import sys, types
-package = types.ModuleType("symgrad")
-package.__path__ = ["symgrad"]
-sys.modules["symgrad"] = package
-import symgrad.runtime.entry
-for name, module in sys.modules.items():
-    if name.startswith("symgrad.") and not hasattr(module, "__path__"):
-        print(module.__file__)
-"""
-
-
 def test_the_version_of_what_calls_steps_is_of_all_that_emits_it():
-    call = [sys.executable, "-c", _IMPORTS]
-    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
-    imported = {Path(line).resolve() for line in done.stdout.splitlines()}
+    imported = imported_sources("symgrad.runtime.entry")
     counted = {path for name in _SOURCES for path in (PACKAGE / name).rglob("*.py")}
     counted |= {PACKAGE / name for name in _SOURCES} | {*(PACKAGE / "runtime").glob("*.py")}
     assert len(imported) > 40

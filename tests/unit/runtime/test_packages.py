@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,9 +26,9 @@ from symgrad.config import override
 from symgrad.graph.graph import Graph
 from symgrad.runtime import entry
 from symgrad.runtime.precompile import Sample, pack, precompile
+from tests.support.imported_sources import PACKAGE, imported_sources
 from tests.support.precompiled import SAMPLE, compiled, forget, layer, store, wide_samples
 
-ROOT = Path(__file__).parents[3]
 __all__ = ["compiled", "store"]  # fixtures
 
 
@@ -112,25 +110,10 @@ def test_a_store_tells_its_entries(store):
     assert list(store.contents()) == [(key, b"pay\nload\n")]
 
 
-_IMPORTS = """
-import sys, types
-package = types.ModuleType("symgrad")
-package.__path__ = ["symgrad"]
-sys.modules["symgrad"] = package
-import symgrad.codegen.contract.leaf_functions
-for name, module in sys.modules.items():
-    if name.startswith("symgrad.") and not hasattr(module, "__path__"):
-        print(module.__file__)
-"""
-
-
 def test_the_version_of_leaf_functions_is_of_all_that_they_are_made_by():
-    call = [sys.executable, "-c", _IMPORTS]
-    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=ROOT)
-    package = ROOT / "symgrad"
-    imported = {Path(line).resolve() for line in done.stdout.splitlines()}
+    imported = imported_sources("symgrad.codegen.contract.leaf_functions")
     assert len(imported) > 40
-    counted = {path for pattern in _SOURCES_OF_LEAVES for path in package.glob(pattern)}
+    counted = {path for pattern in _SOURCES_OF_LEAVES for path in PACKAGE.glob(pattern)}
     assert imported <= counted
 
 
