@@ -28,7 +28,7 @@ from benchmarks.timing import Contestant
 from symgrad.codegen import ir
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, scalar_type
-from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType

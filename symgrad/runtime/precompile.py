@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.leaf_functions import Leaf, known_as, shared_level
+from symgrad.codegen.contract.kernels.leaf_functions import Leaf, known_as, shared_level
 from symgrad.codegen.native.compiler_version import sources_of_leaves
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import object_store, precompiled_store

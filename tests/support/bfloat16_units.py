@@ -9,9 +9,9 @@ from unittest import mock
 
 import pytest
 
-from symgrad.codegen.contract import planning
 from symgrad.codegen.contract.operand import Operand
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans import search
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.matrix_unit import may_use_tiles
 from symgrad.codegen.target import Target, target_named
@@ -37,7 +37,7 @@ def ask_for(unit: Target) -> None:
 @contextmanager
 def pairs_only() -> Iterator[None]:
     """Have products of bfloat16 multiplied in pairs of terms, also where that is not cheapest."""
-    every_way = planning._ways
+    every_way = search._ways
 
     def ways(
         plan: ContractPlan, result: Operand, target: Target, borders: tuple[ZeroBorder, ...]
@@ -45,7 +45,7 @@ def pairs_only() -> Iterator[None]:
         found = every_way(plan, result, target, borders)
         return [way for way in found if way[1].multiplies_pairs] or found
 
-    with mock.patch.object(planning, "_ways", ways):
-        planning.plan_contract.cache_clear()
+    with mock.patch.object(search, "_ways", ways):
+        search.plan_contract.cache_clear()
         yield
-    planning.plan_contract.cache_clear()
+    search.plan_contract.cache_clear()

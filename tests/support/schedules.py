@@ -8,14 +8,14 @@ from typing import Any
 from unittest import mock
 
 from symgrad.codegen import kernel_costs
-from symgrad.codegen.contract import (
-    block_planning,
-    border,
-    planning,
+from symgrad.codegen.contract.plans import (
+    blocks,
+    borders,
     products,
+    search,
     unrolling,
-    window_planning,
 )
+from symgrad.codegen.contract.plans import windows as window_plans
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
@@ -155,7 +155,7 @@ def batches_blocked() -> Iterator[None]:
 def padding_left_out() -> Iterator[None]:
     """Leave out terms with padding wherever there are some, however few, and pads from memory."""
     with (
-        mock.patch.multiple(border, looking_cycles=lambda *_: -1.0),
+        mock.patch.multiple(borders, looking_cycles=lambda *_: -1.0),
         mock.patch.multiple(padding, LEAST_ROWS_BESIDE=2, LEAST_LEFT_OUT=0.0),
         mock.patch.multiple(windows, LEAST_ROWS_BESIDE=2, LEAST_CHANNELS_BESIDE=2),
     ):
@@ -174,15 +174,15 @@ def windows_packed() -> Iterator[None]:
         "WINDOW_TERMS": 40,
     }
     read: dict[str, Any] = {"FEW_READS": 2, "LEAST_CHANNELS_IN_PLACE": 2, "LEAST_TERMS": 1}
-    planning.plan_contract.cache_clear()
+    search.plan_contract.cache_clear()
     with (
         mock.patch.multiple(windows, **read, MOST_STRIDES=1 << 20),
-        mock.patch.multiple(window_planning, **numbers),
-        mock.patch.multiple(block_planning, PACKED_PIXELS=3),
+        mock.patch.multiple(window_plans, **numbers),
+        mock.patch.multiple(blocks, PACKED_PIXELS=3),
         padding_left_out(),
     ):
         yield
-    planning.plan_contract.cache_clear()
+    search.plan_contract.cache_clear()
 
 
 @contextmanager
@@ -194,7 +194,7 @@ def pixels_in_place() -> Iterator[None]:
 
     with (
         windows_packed(),
-        mock.patch.object(planning, "packing_cycles", packing_cycles),
+        mock.patch.object(search, "packing_cycles", packing_cycles),
         mock.patch.multiple(unrolling, UNROLLED_CYCLES=0, LEAST_UNROLLED=1),
     ):
         yield

@@ -3,7 +3,7 @@
 from symgrad.codegen.contract.blocking import emit_contract
 from symgrad.codegen.contract.epilogue import Epilogue
 from symgrad.codegen.contract.operand import Operand
-from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.planning import plan_contract
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.search import plan_contract
 
 __all__ = ["ContractPlan", "Epilogue", "Operand", "emit_contract", "plan_contract"]

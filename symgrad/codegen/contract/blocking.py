@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.border import (
@@ -27,15 +27,15 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.epilogue import Epilogue, ResultAt, TileEpilogue
+from symgrad.codegen.contract.kernels.matrix import using_matrix_unit
 from symgrad.codegen.contract.lifted import Lift, can_lift, most_tile_elements, plan_sizes, unlifted
-from symgrad.codegen.contract.matrix_kernel import using_matrix_unit
-from symgrad.codegen.contract.panel_packing import packs_within
 from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.packing import packs_within
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
+from symgrad.codegen.contract.plans.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
-from symgrad.codegen.contract.scratch import scratch_bytes
-from symgrad.codegen.contract.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
 from symgrad.codegen.contract.variants import Variants, call_one, emit_variants
 from symgrad.codegen.target import Target
@@ -125,7 +125,7 @@ class _LoopNest:
             at, sizes = self._places.right_at, self._sizes
             self._is_zero_left_out = emit_is_right_finite(self._builder, plan, at, sizes)
         with (
-            using_matrix_unit(self._builder, plan),
+            using_matrix_unit(self._builder) if plan.method == "matrix" else nullcontext(),
             self._blocks(region.tiles, plan.row_tiles, plan.band_tiles) as band,
             self._blocks(region.panels, plan.panels, plan.block_panels) as panels,
             self._blocks((index(0), k), plan.k, plan.block_k) as steps,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, index
 from symgrad.codegen.contract.lifted import PlanSizes, can_lift
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model.products import MOST_LOOKED_THROUGH, looking_through_cycles
 from symgrad.records import replace

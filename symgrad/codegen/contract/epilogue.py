@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import final_loop, index, scalar_type
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.vectors import vector_type
 
 # epilogue(builder, row, column, width, value): `value` holds the finished sums of `width` elements

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import MOST_HELD_ROWS
 from symgrad.records import dataclass

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.matrix_kernel import MatrixKernel
+from symgrad.codegen.contract.kernels.matrix import MatrixKernel
+from symgrad.codegen.contract.kernels.pair_packing import CHUNK, SIDE, PairPacker
+from symgrad.codegen.contract.kernels.pairs import PairKernel
 from symgrad.codegen.contract.operand import Operand
-from symgrad.codegen.contract.pair_kernel import PairKernel
-from symgrad.codegen.contract.pair_packing import CHUNK, SIDE, PairPacker
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
 
 

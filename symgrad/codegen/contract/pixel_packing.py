@@ -10,7 +10,7 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, final_loop, index, scalar_type
 from symgrad.codegen.contract.operand import PaddedPixels
 from symgrad.codegen.contract.places import Extent, TilePlaces
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.variants import Variants, call_one
 
 

@@ -10,8 +10,8 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import index, scalar_type
 from symgrad.codegen.contract.lifted import PlanSizes
 from symgrad.codegen.contract.operand import Operand
-from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.scratch import packed_right_offset, partial_offset
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.scratch import packed_right_offset, partial_offset
 
 _NO = ir.Constant(ir.IntType(1), 0)
 # Where a block of panels, of tiles or of steps of k starts, and where it stops.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, Elements, final_loop, index
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.plan import ContractPlan
 
 # meets(builder, row, column): the addresses of what the epilogue reads and writes there in memory.
 Meets = Callable[[ir.IRBuilder, ir.Value, ir.Value], Sequence[ir.Value]]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.asking_planning import next_panel_asked, right_lines_a_step
 from symgrad.codegen.contract.elements import Elements
-from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.split_kernel import SplitKernel
-from symgrad.codegen.contract.split_packing import SplitPacker
-from symgrad.codegen.contract.split_planning import pairs_of
+from symgrad.codegen.contract.kernels.split import SplitKernel
+from symgrad.codegen.contract.kernels.split_packing import SplitPacker
+from symgrad.codegen.contract.plans.asking import next_panel_asked, right_lines_a_step
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.split import pairs_of
 from symgrad.graph.types import ALIGNMENT
 
 

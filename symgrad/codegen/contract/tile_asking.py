@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asking import elements_asked
-from symgrad.codegen.contract.asking_planning import right_lines_a_step
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.kernels.asking import elements_asked
 from symgrad.codegen.contract.operand import AskedSource
 from symgrad.codegen.contract.places import Extent, TilePlaces
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.asking import right_lines_a_step
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
 from symgrad.graph.types import ALIGNMENT
 from symgrad.records import replace

@@ -11,24 +11,24 @@ from collections.abc import Sequence
 from functools import partial
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asking_planning import next_panel_asked, right_lines_a_step
-from symgrad.codegen.contract.border import inner_borders
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.dot import DotKernel
 from symgrad.codegen.contract.elements import Elements, index
-from symgrad.codegen.contract.held_planning import held_kernel
-from symgrad.codegen.contract.leaf_functions import leaf_function
+from symgrad.codegen.contract.kernels.dot import DotKernel
+from symgrad.codegen.contract.kernels.leaf_functions import leaf_function
+from symgrad.codegen.contract.kernels.pack import PanelPacker
+from symgrad.codegen.contract.kernels.register_tile import Microkernel, Told
+from symgrad.codegen.contract.kernels.walking import scales_distances
 from symgrad.codegen.contract.lifted import Lift
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.operand import Operand
-from symgrad.codegen.contract.pack import PanelPacker
 from symgrad.codegen.contract.pair_leaves import matrix_kernel, pair_kernel, pair_packer
-from symgrad.codegen.contract.panel_packing import packs_within
-from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.register_tile import Microkernel, Told
+from symgrad.codegen.contract.plans.asking import next_panel_asked, right_lines_a_step
+from symgrad.codegen.contract.plans.borders import inner_borders
+from symgrad.codegen.contract.plans.held import held_kernel
+from symgrad.codegen.contract.plans.packing import packs_within
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
-from symgrad.codegen.contract.unrolling import is_even, turns_of
-from symgrad.codegen.contract.walking import scales_distances
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import TOLD_ROWS

@@ -12,10 +12,10 @@ from functools import partial
 from symgrad.codegen import ir
 from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop
-from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
-from symgrad.codegen.contract.products import places_to_prefetch, product_plan
-from symgrad.codegen.contract.sharing import part_region
+from symgrad.codegen.contract.plans.products import places_to_prefetch, product_plan
+from symgrad.codegen.contract.plans.sharing import part_region
 from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind, emit_asking_in_fold
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.leaf_functions import Leaf
+from symgrad.codegen.contract.kernels.leaf_functions import Leaf
 from symgrad.records import dataclass
 
 

@@ -5,8 +5,8 @@
 Content addressing: a kernel is named after the text of all that it calls and reads. So a symbol
 stands for the same code in the modules of all programs: what one of them was compiled to can be
 linked to another that has the kernel too, and a module may declare kernels that are compiled
-already. Leaf functions, such as the tiles of products (`contract/leaf_functions.py`), have such
-names too, `leaf.5f0c...`, and a module of their own. What else is inside a module stays there.
+already. Leaf functions, such as the tiles of products (`contract/kernels/leaf_functions.py`), have
+such names too, `leaf.5f0c...`, and a module of their own. What else is inside a module stays there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.leaf_functions import Leaf
+from symgrad.codegen.contract.kernels.leaf_functions import Leaf
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel, Passed
 from symgrad.codegen.llvm.similar_kernels import SIMILAR
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.concolic import TextWithNumbers
-from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.llvm.alike_kernels import SizedText
 from symgrad.cost_model import MAX_SIZES_TAKEN, MIN_SIMILAR_KERNELS
 

@@ -22,7 +22,7 @@ from symgrad.codegen.native.object_store import EntryKey, digest_of, object_stor
 _SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model", "errors.py", "records.py")
 # All that a leaf function is made by, and nothing else; a test says whether it is all.
 _SOURCES_OF_LEAVES = (
-    *("codegen/contract/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
+    *("codegen/contract/**/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
     *("codegen/loops/strided.py", "codegen/matrix_unit.py", "codegen/target.py"),
     *("codegen/vectors.py", "graph/dtypes.py", "graph/foreign_functions.py"),
     *("graph/huge_pages.py", "graph/late_binding.py", "graph/sizes.py", "graph/types.py"),

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import Elements
-from symgrad.codegen.contract.leaf_functions import Leaf, known_as
+from symgrad.codegen.contract.kernels.leaf_functions import Leaf, known_as
 from symgrad.codegen.native.compiler_version import leaf_version
 from symgrad.codegen.native.object_store import EntryKey, digest_of
 from symgrad.codegen.native.objects import leaves_made_for

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.codegen.contract.products import blocking_of, product_plan
+from symgrad.codegen.contract.plans.products import blocking_of, product_plan
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     Atom,

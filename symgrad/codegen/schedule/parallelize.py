@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.codegen.contract.products import product_plan
-from symgrad.codegen.contract.sharing import choose_share
+from symgrad.codegen.contract.plans.products import product_plan
+from symgrad.codegen.contract.plans.sharing import choose_share
 from symgrad.codegen.kernel_costs import shared_cycles
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (

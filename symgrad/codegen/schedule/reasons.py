@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.kernel_costs import shared_cycles
 from symgrad.codegen.loops.language import (
     Binding,

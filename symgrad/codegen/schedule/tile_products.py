@@ -3,12 +3,12 @@
     product s: f32 for i in 0..320, j in 0..784 sum k in 0..10 of x[...] * y[...] { ... }
         ->  product ... tile(6, 16) ...
 
-What is chosen depends on the shape, the strides and the machine (`contract/planning.py`).
+What is chosen depends on the shape, the strides and the machine (`contract/plans/search.py`).
 """
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.products import blocking_of, product_plan
+from symgrad.codegen.contract.plans.products import blocking_of, product_plan
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import uint8

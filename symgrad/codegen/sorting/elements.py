@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER
-from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.sorting.plan import SortPlan
 from symgrad.codegen.vectors import shuffled
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, counted_loop, index
-from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import I64, Items
 
 

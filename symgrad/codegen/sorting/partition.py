@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import POINTER, counted_loop, declare, index, prefetch
-from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import I64, Item, Items
 from symgrad.codegen.sorting.matrix import Matrix
 from symgrad.codegen.vectors import splat

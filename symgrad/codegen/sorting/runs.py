@@ -10,7 +10,7 @@ from functools import partial
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index
-from symgrad.codegen.contract.kernel_function import kernel_function
+from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.sorting.elements import Item, Items, arranged, call_generated, cleaned, zipped
 from symgrad.codegen.sorting.matrix import Matrix, least, restore
 from symgrad.codegen.sorting.merges import merge_function

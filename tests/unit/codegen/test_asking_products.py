@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract import ContractPlan, asking_planning, planning, products
+from symgrad.codegen.contract import ContractPlan
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.operand import AskedSource, NextSteps
-from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.contract.plans import asking, products, search
+from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
@@ -133,12 +134,12 @@ def test_results_are_the_same_between_guard_pages(dtype):
             Variant(threads=Threads(1, 0.0), memory=Memory("end")),
             Variant("x86-64-v3", threads=Threads(3, 0.0), memory=Memory("start")),
         ]
-        with mock.patch.object(asking_planning, "_is_met_late", lambda plan, _: can_ask(plan)):
+        with mock.patch.object(asking, "_is_met_late", lambda plan, _: can_ask(plan)):
             assert run_variants(graph, arrays, variants) is None
-        with mock.patch.object(asking_planning, "_is_panel_met_late", lambda plan, _: packs(plan)):
-            planning.plan_contract.cache_clear()
+        with mock.patch.object(asking, "_is_panel_met_late", lambda plan, _: packs(plan)):
+            search.plan_contract.cache_clear()
             assert run_variants(graph, arrays, variants) is None
-        planning.plan_contract.cache_clear()
+        search.plan_contract.cache_clear()
 
 
 def packs_all(plan: ContractPlan, memory: object) -> ContractPlan:
@@ -159,14 +160,14 @@ def test_results_are_the_same_where_the_source_of_the_next_panel_is_asked_for(dt
         a, b = sg.placeholder((m, k), dtype), sg.placeholder((n, k) if form else (k, n), dtype)
         graph = Graph([a @ b.T if form else a @ b], [a, b])
         arrays = [random.integers(-3, 4, t.type.static_shape).astype(dtype) for t in (a, b)]
-        planning.plan_contract.cache_clear()
+        search.plan_contract.cache_clear()
         with (
-            mock.patch.object(planning, "pack_panels", side_effect=packs_all),
-            mock.patch.object(asking_planning, "_is_source_far", return_value=True),
+            mock.patch.object(search, "pack_panels", side_effect=packs_all),
+            mock.patch.object(asking, "_is_source_far", return_value=True),
         ):
             assert next_sources(graph) != [None]
             assert run_variants(graph, arrays, variants) is None
-    planning.plan_contract.cache_clear()
+    search.plan_contract.cache_clear()
 
 
 def next_sources(graph: Graph) -> list[AskedSource | None]:
@@ -241,7 +242,7 @@ def turned_batch(n: int, count: int = 9, dtype: str = "float64") -> Graph:
 def test_few_tiles_ask_for_the_next_right_of_a_batch_and_else_its_packer_does():
     def lines(graph: Graph) -> int:
         (plan,) = plans_of(graph)
-        asked = asking_planning.next_panel_asked(plan), asking_planning.right_lines_a_step(plan)
+        asked = asking.next_panel_asked(plan), asking.right_lines_a_step(plan)
         assert plan.next_right > 0
         assert asked.count(0) == 1
         return asked[1]

@@ -12,9 +12,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen import ir
-from symgrad.codegen.contract import leaf_functions, microkernel
-from symgrad.codegen.contract.assembled_kernel import is_assembled
-from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.kernels import leaf_functions, microkernel
+from symgrad.codegen.contract.kernels.assembled import is_assembled
+from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.native.objects import compile_leaves
 from symgrad.codegen.target import target_named

@@ -20,7 +20,7 @@ import pytest
 from symgrad.codegen import ir
 from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
-from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.target import target_named
 from symgrad.codegen.vectors import vector_type

@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import Const, Kernel, Product, Store
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements

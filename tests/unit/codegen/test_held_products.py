@@ -9,8 +9,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract.elements import Elements
-from symgrad.codegen.contract.held_planning import held_kernel
-from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.contract.plans.held import held_kernel
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.target import target_named
 from symgrad.cost_model.products import MOST_HELD_ROWS
 from symgrad.graph import dtypes

@@ -3,7 +3,7 @@
 import pytest
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.pack import as_they_are
+from symgrad.codegen.contract.kernels.pack import as_they_are
 from symgrad.codegen.target import target_named
 
 

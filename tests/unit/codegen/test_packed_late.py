@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract import ContractPlan, Operand, plan_contract, planning
+from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.methods import Packing
-from symgrad.codegen.contract.panel_packing import pack_panels, packs_within
-from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.plans import search
+from symgrad.codegen.contract.plans.packing import pack_panels, packs_within
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
@@ -45,10 +46,10 @@ def test_products_are_the_same_between_guard_pages(dtype):
         y = sg.placeholder((n, k) if number == 2 else (k, n), dtype)
         arrays = [random.integers(-3, 4, t.type.static_shape).astype(t.dtype.numpy) for t in (x, y)]
         product = (x.T if number % 2 else x) @ (y.T if number == 2 else y)
-        with mock.patch.object(planning, "pack_panels", side_effect=packed):
-            planning.plan_contract.cache_clear()
+        with mock.patch.object(search, "pack_panels", side_effect=packed):
+            search.plan_contract.cache_clear()
             assert run_variants(Graph([product], [x, y]), arrays, variants) is None
-    planning.plan_contract.cache_clear()
+    search.plan_contract.cache_clear()
 
 
 def plan_of(size: int, *, is_turned: bool = False) -> ContractPlan:

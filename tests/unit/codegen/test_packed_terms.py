@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract import ContractPlan, Operand, block_planning, plan_contract, planning
+from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.plans import blocks, search
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
@@ -36,13 +37,11 @@ def test_products_are_the_same_between_guard_pages(dtype):
         # What is converted is packed, and a transposed left is copied by vectors.
         x, y = sg.placeholder((k, m), dtype), sg.placeholder((k, n), dtype)
         arrays = [random.integers(-3, 4, t.type.static_shape).astype(t.dtype.numpy) for t in (x, y)]
-        with mock.patch.object(
-            block_planning, "_choose_packed_terms", side_effect=three_steps
-        ) as chosen:
-            planning.plan_contract.cache_clear()
+        with mock.patch.object(blocks, "_choose_packed_terms", side_effect=three_steps) as chosen:
+            search.plan_contract.cache_clear()
             assert run_variants(Graph([x.T @ y], [x, y]), arrays, variants) is None
         assert any(call.args[0].pack_left == "copy" for call in chosen.call_args_list)
-    planning.plan_contract.cache_clear()
+    search.plan_contract.cache_clear()
 
 
 def test_a_product_whose_terms_lie_on_pages_is_what_numpy_computes():

@@ -10,8 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import Operand, plan_contract
-from symgrad.codegen.contract.plan import ContractPlan
-from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.strided import walked

@@ -11,8 +11,8 @@ import pytest
 import symgrad as sg
 from symgrad.codegen import ir
 from symgrad.codegen import target as description
-from symgrad.codegen.contract import sharing
-from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.contract.plans import sharing
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.program.print import print_program

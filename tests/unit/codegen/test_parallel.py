@@ -10,9 +10,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
-from symgrad.codegen.contract.asking_planning import with_next_steps
-from symgrad.codegen.contract.part_planning import even_columns, even_rows, in_parts
-from symgrad.codegen.contract.sharing import choose_share
+from symgrad.codegen.contract.plans.asking import with_next_steps
+from symgrad.codegen.contract.plans.parts import even_columns, even_rows, in_parts
+from symgrad.codegen.contract.plans.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.loops.blocking import Share

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract.products import places_to_prefetch, product_plan
-from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.contract.plans.products import places_to_prefetch, product_plan
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.language import Product, Store
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads

@@ -10,8 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract.lifted import can_lift, most_tile_elements
-from symgrad.codegen.contract.scratch import scratch_bytes
-from symgrad.codegen.contract.split_planning import pairs_of
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
+from symgrad.codegen.contract.plans.split import pairs_of
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType

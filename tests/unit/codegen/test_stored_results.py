@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract import ContractPlan, planning, products
-from symgrad.codegen.contract.products import product_plan
+from symgrad.codegen.contract import ContractPlan
+from symgrad.codegen.contract.plans import products, search
+from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.index_arithmetic import even_run, index_of, step_within
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
@@ -173,7 +174,7 @@ def test_a_result_that_goes_past_the_caches_may_lie_anywhere(offset):
     memory = aligned_empty((53 * 64 + 32,), np.dtype(np.float32))
     memory[...] = 7
     out = memory[offset : offset + 53 * 64].reshape(53, 64)
-    planning.plan_contract.cache_clear()
+    search.plan_contract.cache_clear()
     with mock.patch.object(products, "CACHES_STREAMED", 0):
         step = sg.compile([a, b], a @ b)
         step(x, y, out=out)

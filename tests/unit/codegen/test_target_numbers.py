@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
-from symgrad.codegen.contract.scratch import scratch_bytes
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.program.language import Instr, ScanInstr, WhileInstr
 from symgrad.codegen.program.registers import schedule_registers

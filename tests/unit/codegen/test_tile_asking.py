@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asking import elements_asked
 from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.kernels.asking import elements_asked
 from symgrad.codegen.contract.lifted import plan_sizes, unlifted
 from symgrad.codegen.contract.places import TilePlaces
-from symgrad.codegen.contract.plan import ContractPlan
+from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
 from symgrad.codegen.loops.strided import walked
 from symgrad.codegen.native.jit import emit_object, load_object, optimize

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import symgrad as sg
-from symgrad.codegen.contract.register_tile import Microkernel
+from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.native.jit import emit_assembly, optimize_leaves
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named

@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen import target as target_module
-from symgrad.codegen.contract import leaf_functions
+from symgrad.codegen.contract.kernels import leaf_functions
 from symgrad.codegen.native import known_leaves, objects, packed_store
 from symgrad.codegen.native.compiler_version import _SOURCES_OF_LEAVES, sources_of_leaves
 from symgrad.codegen.native.object_store import (
@@ -111,7 +111,7 @@ def test_a_store_tells_its_entries(store):
 
 
 def test_the_version_of_leaf_functions_is_of_all_that_they_are_made_by():
-    imported = imported_sources("symgrad.codegen.contract.leaf_functions")
+    imported = imported_sources("symgrad.codegen.contract.kernels.leaf_functions")
     assert len(imported) > 40
     counted = {path for pattern in _SOURCES_OF_LEAVES for path in PACKAGE.glob(pattern)}
     assert imported <= counted

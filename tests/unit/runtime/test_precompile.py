@@ -17,7 +17,7 @@ import pytest
 import symgrad as sg
 from symgrad.__main__ import main
 from symgrad.codegen import ir
-from symgrad.codegen.contract import leaf_functions
+from symgrad.codegen.contract.kernels import leaf_functions
 from symgrad.codegen.native import known_leaves, objects
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore

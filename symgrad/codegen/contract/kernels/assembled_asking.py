@@ -1,0 +1,134 @@
+"""Software prefetch in an assembled microkernel: what `asking.py` emits, as assembly.
+
+Each part is for an iteration that begins with a step of k, and finds places with two registers.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen.contract.kernels.asking import elements_asked
+from symgrad.codegen.contract.kernels.assembled_steps import Statement
+from symgrad.codegen.contract.kernels.register_tile import Microkernel
+from symgrad.codegen.contract.kernels.walking import Walk
+from symgrad.cost_model.products import STEPS_A_LINE
+
+# A label to go to from before it, after which an iteration goes on.
+_BEHIND = "9"
+
+
+def can_ask(kernel: Microkernel) -> bool:
+    """Return whether all that a microkernel asks for is asked for here."""
+    is_other = kernel.asks_for_next or kernel.right_lines > 0 or kernel.next_steps is not None
+    source = kernel.next_source
+    counts = [kernel.steps_a_row or 1, source.steps if source is not None else 1]
+    is_even = all(count & (count - 1) == 0 for count in counts)
+    is_plain = source is None or (source.turns == 1 and not kernel.asks_for_panel)
+    return is_even and is_plain and not is_other
+
+
+def steps_between(kernel: Microkernel, steps: int) -> int:
+    """Return in how many steps of k a line of the next panel is asked for.
+
+    That is 1 if it is in each iteration, of so many steps, or never.
+    """
+    source = kernel.next_source
+    every = source.steps if source is not None else STEPS_A_LINE if kernel.asks_for_panel else 1
+    return every if steps < every else 1
+
+
+def write_asking(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
+    """Ask for what is read or stored later, in a step of k and so many that follow it."""
+    if steps_between(kernel, steps) == 1:
+        write_asking_for_panel(statement, kernel, operands, steps)
+    if operands.results is not None:
+        _write_results(statement, kernel, operands)
+    if operands.met is not None:
+        _write_met(statement, kernel, operands)
+
+
+def write_asking_for_panel(
+    statement: Statement, kernel: Microkernel, operands: Walk, steps: int
+) -> None:
+    """Ask for lines of the next panel, as it is packed, or of what it is packed from."""
+    if kernel.next_source is not None:
+        _write_source(statement, kernel, operands, steps)
+    if kernel.asks_for_panel:
+        place = statement.scratch[0]
+        nbytes = elements_asked(kernel.right) * kernel.right.stored.itemsize
+        statement.write(
+            f"movq {statement.step}, {place}",
+            f"shlq $${_log2(nbytes)}, {place}",
+            f"addq {statement.number(operands.asked[0])}, {place}",
+            f"prefetcht1 ({place})",
+        )
+
+
+def _write_source(statement: Statement, kernel: Microkernel, operands: Walk, steps: int) -> None:
+    """Ask for lines of what the next panel is packed from, each after so many steps of k."""
+    source, (line, place, *_) = kernel.next_source, statement.scratch
+    assert source is not None, "it is asked for"
+    along, size = statement.number(operands.apart), kernel.right.stored.itemsize
+    statement.write(
+        f"movq {statement.step}, {line}",
+        f"shrq $${_log2(source.steps)}, {line}",
+        f"imulq {along}, {line}",
+    )
+    begin = statement.pointer(operands.asked[0], place)
+    statement.write(f"prefetcht1 ({begin},{line},{size})")
+    for _ in range(1, max(1, steps // source.steps)):
+        statement.write(f"addq {along}, {line}", f"prefetcht1 ({begin},{line},{size})")
+
+
+def _write_results(statement: Statement, kernel: Microkernel, operands: Walk) -> None:
+    """Ask for the lines where the tile is stored, row by row, in the first steps of k."""
+    results, (row, begin, *_) = operands.results, statement.scratch
+    assert results is not None, "they are asked for"
+    statement.write(
+        f"cmpq {statement.number(results.stop)}, {statement.step}",
+        f"jge {_BEHIND}f",
+        f"movq {statement.number(results.row)}, {row}",
+        f"movq {statement.step}, {begin}",
+        f"shrq $${_log2(kernel.steps_a_row)}, {begin}",
+        f"imulq {begin}, {row}",
+        f"movq {statement.number(results.begin)}, {begin}",
+        f"leaq ({begin},{row},{kernel.right.stored.itemsize}), {row}",
+    )
+    _write_lines(statement, kernel, kernel.columns)
+    statement.write(f"{_BEHIND}:")
+
+
+def _write_met(statement: Statement, kernel: Microkernel, operands: Walk) -> None:
+    """Ask for the lines of a row that the next epilogue meets, each row for some steps of k."""
+    met, (row, table, *_) = operands.met, statement.scratch
+    assert met is not None, "it is asked for"
+    last = statement.number(met.last)
+    statement.write(
+        f"movq {statement.step}, {row}",
+        f"shrq $${_log2(kernel.steps_a_row)}, {row}",
+        f"cmpq {last}, {row}",
+        f"cmovgeq {last}, {row}",
+    )
+    table = statement.pointer(met.table, table)
+    statement.write(f"movq ({table},{row},8), {row}")
+    _write_lines(statement, kernel, kernel.tile_columns)
+
+
+def _write_lines(statement: Statement, kernel: Microkernel, count: int) -> None:
+    """Ask for those lines that have their turn, of so many elements from where a register says."""
+    row, place, *_ = statement.scratch
+    line = kernel.right.target.memory.line_bytes
+    lines = -(-count * kernel.right.stored.itemsize // line)
+    asked, at = -(-lines * kernel.unrolled // kernel.steps_a_row), f"({row})"
+    if kernel.unrolled < kernel.steps_a_row:
+        # Of the bytes of all lines those that steps before had.
+        statement.write(
+            f"movq {statement.step}, {place}",
+            f"andq $${kernel.steps_a_row - 1}, {place}",
+            f"imulq $${lines * line // kernel.steps_a_row}, {place}, {place}",
+            f"andq $${-line}, {place}",
+        )
+        at = f"({row},{place})"
+    statement.write(*(f"prefetcht1 {number * line}{at}" for number in range(asked)))
+
+
+def _log2(count: int) -> int:
+    return count.bit_length() - 1

@@ -1,0 +1,149 @@
+"""Planning software prefetch in a GEMM: what is read late unless a microkernel asks for it.
+
+A microkernel asks for one thing at most. How it does is in `asking`.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen.contract.operand import AskedLines, AskedRows, AskedSource, NextSteps
+from symgrad.codegen.contract.plans.blocks import has_digits
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.target import MemoryHierarchy
+from symgrad.cost_model.products import (
+    FEW_PANELS,
+    MOST_STEPS_A_RIGHT_LINE,
+    SHORT_PIECE,
+    STEPS_A_LINE,
+)
+from symgrad.graph.types import ALIGNMENT
+from symgrad.records import replace
+
+
+def with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+    """Return `plan` with what its tiles ask for: one thing at most."""
+    reads_pixels = plan.pack_left == "windows" or plan.has_pixels_in_place
+    asks_for_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
+    asks_for_next = not asks_for_block and _is_met_late(plan, memory)
+    asks = asks_for_block or asks_for_next
+    source = _next_source(plan, memory) if not asks and _is_source_far(plan, memory) else None
+    asks = asks or source is not None
+    return replace(
+        plan,
+        asks_for_next=asks_for_next,
+        asks_for_panel=not asks and _is_panel_met_late(plan, memory),
+        asks_for_block=asks_for_block,
+        next_source=source,
+        packs_late=plan.packs_late or source is not None,
+    )
+
+
+def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
+    """Return `plan` with tiles that ask for whole rows of the next block of k, if they can.
+
+    A thread has so many `tiles` of each panel. Where rows of the left lie across, what each tile
+    reads of them is a part of the same lines, and a processor follows no walk from row to row: so
+    tiles ask for a few rows each, in the order of memory, and of the right for as many.
+    """
+    left, right = plan.left, plan.right
+    is_across = plan.asks_for_next and left.row_stride == 1 and right.column_stride == 1
+    is_plain = plan.pack_right == "none" and not plan.rows_first and plan.goes_on is None
+    has_digits = left.row_digits or left.column_digits or right.column_digits or right.row_digits
+    is_whole = plan.block_tiles == plan.tiles_of_part and plan.block_panels == plan.panels_of_part
+    is_dense = 0 < left.column_stride <= 2 * plan.rows and 0 < right.row_stride <= 2 * plan.columns
+    if not (is_across and is_plain and is_whole and is_dense) or has_digits or plan.k_blocks == 1:
+        return plan
+    turns = 1 << min(tiles * plan.panels_of_part, plan.block_k).bit_length() - 1
+    rows = min(tiles * plan.tile_rows, plan.rows)
+    steps = NextSteps(
+        steps=-(-plan.block_k // turns),
+        turns=turns,
+        left=AskedRows(left.column_stride, -(-rows // turns)),
+        right=AskedRows(right.row_stride, -(-plan.columns // turns)),
+    )
+    return replace(plan, asks_for_next=False, next_steps=steps)
+
+
+def right_lines_a_step(plan: ContractPlan) -> int:
+    """Return how many lines of the next right a tile asks for in each step of k, if tiles do.
+
+    A packer that asks for all of them has more on their way than a processor has room for. Tiles do
+    where they are few and that right is dense; else 0 is returned.
+    """
+    line = ALIGNMENT // plan.dtype.itemsize
+    lines = -(-plan.next_right // line)
+    steps = plan.row_tiles * plan.panels * plan.k
+    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
+    is_free = not asks and plan.goes_on is None and plan.k_blocks == 1 and not plan.has_pieces
+    is_packed = plan.pack_right in ("transpose", "split") and plan.right.column_stride == plan.k
+    is_few = 0 < steps <= MOST_STEPS_A_RIGHT_LINE * lines
+    return -(-lines // steps) if is_free and is_packed and is_few else 0
+
+
+def next_panel_asked(plan: ContractPlan) -> int:
+    """Return how far behind a line that a packer reads the one is that it asks for; 0 for none."""
+    return 0 if right_lines_a_step(plan) else plan.next_right
+
+
+def _is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a packed right comes from no near cache."""
+    return plan.k * plan.column_run * plan.dtype.itemsize > memory.l2_bytes
+
+
+def _next_source(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSource | None:
+    """Return what tiles ask for of the right, so that each panel can be packed when it is read.
+
+    Only one panel is in memory then, and packing the next one waits for nothing. It is for a
+    product of which all tiles read a panel before the next one, and are enough to ask for that.
+    """
+    is_packed = plan.method == "tile" and plan.pack_right in ("copy", "transpose")
+    is_whole = plan.k_blocks == 1 and plan.block_tiles >= plan.row_tiles and not plan.rows_first
+    is_plain = plan.pack_left == "none" and plan.dtype == plan.compute and not plan.borders
+    if not (is_packed and is_whole and is_plain) or has_digits(plan) or plan.panels == 1:
+        return None
+    line = memory.line_bytes // plan.dtype.itemsize
+    wide = -(-plan.tile_columns // line)
+    for steps in (STEPS_A_LINE, STEPS_A_LINE // 2):
+        lines = -(-plan.k // steps)
+        rows = line // steps  # of the right transposed, each with all terms of a column
+        if plan.pack_right == "transpose" and plan.row_tiles * rows > plan.tile_columns:
+            apart, tiles = plan.right.column_stride, -(-plan.tile_columns // rows)
+            follow_one_another = apart == plan.k and plan.k % line == 0
+            asked = AskedLines(steps) if follow_one_another else AskedLines(steps, rows, apart)
+            return AskedSource(asked, line, 1, 0, rows * apart, tiles)
+        if plan.pack_right == "copy" and plan.row_tiles > wide * steps:
+            along = plan.right.row_stride
+            return AskedSource(AskedLines(steps), along, wide, line, lines * along, wide * steps)
+    return None
+
+
+def _has_images_beside(plan: ContractPlan) -> bool:
+    """Return whether steps of k that follow one another are pixels of images far apart."""
+    further = [by for _, by in plan.left.column_digits]
+    return bool(further) and plan.left.column_stride > max(further)
+
+
+def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a tile waits for rows of the left that no near cache has.
+
+    They are read along k, one beside the other and each for a few lines at a time, or across, a
+    line at each step of k: too short for a processor to follow. Where many panels read a block of
+    them, most find it near; and a panel of one vector has no time to ask at each step.
+    """
+    is_across = plan.left.row_stride == 1 and plan.tile_columns > plan.lanes
+    is_in_lines = is_across or plan.left.column_stride == 1
+    left_bytes = plan.rows * plan.k * plan.dtype.itemsize
+    is_far = left_bytes > memory.l2_bytes and plan.panels <= FEW_PANELS
+    return plan.method == "tile" and plan.pack_left == "none" and is_in_lines and is_far
+
+
+def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether the first tile of a packed panel waits for it, since no near cache holds all.
+
+    A block of tiles asks for the next panel while it reads one, as many lines as it has steps of k
+    in its tiles, so that a few tiles are enough.
+    """
+    packed_bytes = plan.block_panels * plan.block_k * plan.tile_columns * plan.compute.itemsize
+    is_packed = plan.method == "tile" and plan.pack_right != "none" and not plan.rows_first
+    is_packed = is_packed and plan.pack_left != "windows"
+    is_long = plan.k_piece > SHORT_PIECE
+    return is_packed and is_long and plan.block_panels > 1 and packed_bytes > memory.l2_bytes

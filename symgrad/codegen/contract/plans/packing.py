@@ -1,0 +1,72 @@
+"""Which operands of a GEMM are packed, and how: what pays by strides and by how often one is read.
+
+How large the packed blocks are is decided in `planning`.
+"""
+
+from __future__ import annotations
+
+from symgrad.codegen.contract.methods import Packing
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.target import MemoryHierarchy
+from symgrad.cost_model.products import FEW_READS, MANY_READS, SEVERAL_READS
+from symgrad.records import replace
+
+
+def pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+    """Return `plan` with the ways its operands are packed.
+
+    The left is read element by element and the right in vectors that must lie along it. Where that
+    is possible, packing pays if elements have to be converted, or are read often and lie by
+    themselves: each step of k further on than a processor fetches ahead, for the left on another
+    page, and so on few lines of the first-level cache.
+    """
+    converts = plan.dtype != plan.compute
+    left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
+    is_dear = plan.panels >= MANY_READS and is_far(plan, memory)
+    span = plan.block_k * abs(plan.left.column_stride) * plan.dtype.itemsize
+    is_dear = is_dear or (left == "copy" and plan.panels >= FEW_READS and span > memory.l2_bytes)
+    if plan.lacks_padding or not (converts or is_dear):
+        left = "none"
+    if plan.pack_left == "windows":
+        left = "windows"
+    right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
+    # What leaves room in the shared cache is read where it is; more pays for being packed, unless
+    # short blocks of it are read.
+    is_large = plan.block_k * plan.columns * plan.dtype.itemsize > memory.shared_bytes // 2
+    is_large = is_large and not is_jumped(plan, memory)
+    is_dear = plan.row_tiles >= SEVERAL_READS and is_jumped(plan, memory)
+    if plan.right.row_digits:
+        # Steps of k that span more than the second-level cache meet in a few of its sets.
+        span = plan.block_k * abs(plan.right.row_stride) * plan.dtype.itemsize
+        is_dear = is_dear or span > memory.l2_bytes
+    if right == "copy" and (plan.row_tiles < FEW_READS or not (converts or is_dear or is_large)):
+        right = "none"
+    if left == right == "none":
+        return plan
+    return replace(plan, pack_left=left, pack_right=right)
+
+
+def packs_within(plan: ContractPlan) -> bool:
+    """Return whether the microkernel of the first tile packs a panel of the right as it reads it.
+
+    Its loads and stores come beside multiply-adds, which take all of its time.
+    """
+    return plan.packs_late and plan.pack_right == "copy" and plan.dtype == plan.compute
+
+
+def is_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether each of many steps of k lies on another page in the left."""
+    apart = abs(plan.left.column_stride) * plan.dtype.itemsize
+    return plan.k >= memory.near_pages and apart >= memory.page_bytes
+
+
+def is_jumped(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether each of many steps of k in the right is further on than is fetched ahead."""
+    apart = abs(plan.right.row_stride) * plan.dtype.itemsize
+    return plan.k >= memory.near_pages and apart >= memory.followed_bytes
+
+
+def _panel_packing(across: int, along: int) -> Packing:
+    if across == 1:
+        return "copy"
+    return "transpose" if along == 1 else "gather"

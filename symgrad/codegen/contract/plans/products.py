@@ -1,0 +1,298 @@
+"""GEMM plan of a product, and the places of its epilogue that want a software prefetch.
+
+Shapes and strides decide on the plan.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.diagonal import with_diagonal
+from symgrad.codegen.contract.methods import GoesOn
+from symgrad.codegen.contract.plans.asking import with_next_steps
+from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
+from symgrad.codegen.contract.plans.borders import with_borders
+from symgrad.codegen.contract.plans.parts import in_parts
+from symgrad.codegen.contract.plans.scratch import scratch_bytes
+from symgrad.codegen.loops.access import checks_differ
+from symgrad.codegen.loops.blocking import Blocking
+from symgrad.codegen.loops.index_arithmetic import even_run, step_within
+from symgrad.codegen.loops.language import (
+    Check,
+    Index,
+    Let,
+    Load,
+    Product,
+    Ref,
+    Store,
+    StridedOperand,
+)
+from symgrad.codegen.loops.rewrite import index_names
+from symgrad.codegen.loops.strided import ZeroBorder
+from symgrad.codegen.target import Target
+from symgrad.cost_model import BYTES_BETWEEN_PIECES
+from symgrad.cost_model.products import CACHES_STREAMED, epilogue_cycles
+from symgrad.records import replace
+
+
+def product_plan(product: Product, target: Target) -> ContractPlan:
+    """Return how `product` is computed on `target`: the same whenever it is asked for."""
+    plan = _plan_by_runs(product, target)
+    if product.parallel is not None and product.parallel.by is not None:
+        plan = in_parts(plan, product.parallel, target.memory)
+    borders = _padding_of(product)
+    if plan.padding is not None:
+        borders = tuple(replace(border, absent=False) for border in borders)  # it is packed
+    plan = with_borders(plan, borders)
+    goes_on = _goes_on(product, plan)
+    if goes_on is not None:
+        # A microkernel asks for one thing: here it is the next product, not the next panel.
+        asks = goes_on == "rows"
+        plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
+        plan = replace(plan, next_source=None)
+    plan = with_next_steps(plan, _tiles_of_part(product, plan))
+    plan = _without_followed(plan, target)
+    plan = _with_results(product, plan, target)
+    plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
+    plan = with_kept_rows(plan, target.memory) if target.follows_pages else plan
+    plan = replace(plan, next_right=_next_right(product, plan, target))
+    plan = replace(plan, next_sides=_next_sides(product, plan))
+    if product.parallel is None:
+        plan = with_diagonal(plan, product.borders)
+    # An index that is data is checked one by one: the epilogue then gets single elements.
+    is_single = checks_differ(product, _along(product, plan))
+    return replace(plan, vector_width=1) if is_single else plan
+
+
+def _plan_by_runs(product: Product, target: Target) -> ContractPlan:
+    """Return the plan of the sums, with tiles in runs of rows that lie evenly in the result.
+
+    Such tiles are stored there and have no epilogue. More of them than the operands ask for are
+    taken where that costs less.
+    """
+    lhs = _operand(product.lhs, product.element.itemsize)
+    plan = _plan_of_sums(product, lhs, target)
+    run = even_run(_result_of(product).index, product.rows[0], plan.row_run)
+    if plan.vector_axis == "m" or plan.pack_left == "windows" or run < plan.tile_rows:
+        return plan
+    if run == plan.row_run:
+        return plan
+    digits = (run, run * lhs.row_stride), *lhs.row_digits
+    cut = _plan_of_sums(product, replace(lhs, row_digits=digits), target)
+    after = epilogue_cycles(plan.rows, plan.columns, plan.vector_width, 1)
+    is_stored = _with_results(product, cut, target).result_row > 0
+    return cut if is_stored and cut.cycles - after <= plan.cycles else plan
+
+
+def _plan_of_sums(product: Product, lhs: Operand, target: Target) -> ContractPlan:
+    """Return how the sums of a product are added up, of which `lhs` is the left operand."""
+    store = _result_of(product)
+    result = Operand(
+        store.index.coefficient(product.rows[0]),
+        store.index.coefficient(product.columns[0]),
+        store.value.dtype.itemsize,
+    )
+    planned = partial(
+        plan_contract,
+        product.rows[1],
+        product.columns[1],
+        product.inner[1],
+        product.element,
+        lhs,
+        _operand(product.rhs, product.element.itemsize),
+        result,
+        target,
+        streams=_streams(product),
+        borders=_padding_of(product),
+    )
+    plan = planned()
+    # Tiles that ask for what the next product reads are worth more than full vectors.
+    is_other = plan.method in ("split", "held")
+    asks = is_other and _goes_on(product, replace(plan, method="tile")) is not None
+    return planned(only_tiles=True) if asks else plan
+
+
+def _padding_of(product: Product) -> tuple[ZeroBorder, ...]:
+    return tuple(border for border in product.borders if not border.is_diagonal)
+
+
+def _result_of(product: Product) -> Store:
+    return next(s for s in product.body if isinstance(s, Store))
+
+
+def _with_results(product: Product, plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` with tiles stored where results are, if nothing is done with these.
+
+    They are to fill whole vectors there. What is much more than any cache holds goes past them: a
+    line that is written at once need not be read before, nor has to push out what is needed.
+    """
+    match product.body:
+        case (Store(_, index, Ref(name)),) if name == product.name:
+            pass
+        case _:
+            return plan
+    is_plain = plan.dtype == plan.compute == plan.accumulate == product.dtype
+    is_direct = plan.method in ("tile", "split", "held") and plan.k_blocks == 1 and plan.k > 0
+    across, down = product.columns[0], product.rows[0]
+    if plan.vector_axis == "m":
+        across, down = down, across
+    row = step_within(index, down, plan.row_run)
+    whole = {"split": plan.lanes // 2, "held": 1}.get(plan.method, plan.lanes)
+    is_whole = plan.edge_columns % whole == 0
+    is_whole = is_whole and step_within(index, across, plan.column_run) == 1
+    if not (is_plain and is_direct and is_whole) or row is None:
+        return plan
+    size = plan.rows * plan.columns * plan.dtype.itemsize
+    memory = target.memory
+    is_aligned = row * plan.dtype.itemsize % memory.line_bytes == 0
+    is_streamed = (
+        plan.method == "tile"
+        and size >= CACHES_STREAMED * memory.shared_bytes
+        and is_aligned
+        and target.vector_bytes == memory.line_bytes
+        and target.architecture == "x86_64"
+    )
+    return replace(plan, result_row=row, is_streamed=is_streamed)
+
+
+def _without_followed(plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` whose tiles do not ask for the next rows of the left where a processor does.
+
+    Where rows lie side by side each step of k reads a line as far behind the last as that was
+    behind the one before. What follows such walks across pages has these lines in time, and to ask
+    for those of the next tile as well takes from what the second-level cache gives.
+    """
+    is_across = plan.left.row_stride == 1 and not has_digits(plan) and plan.goes_on is None
+    follows = target.follows_pages and is_across and plan.k_blocks == 1
+    return replace(plan, asks_for_next=plan.asks_for_next and not follows)
+
+
+def _tiles_of_part(product: Product, plan: ContractPlan) -> int:
+    """Return how many tiles of each panel a thread has."""
+    share = product.parallel
+    is_down = share is not None and share.axis != plan.vector_axis
+    return min(share.tiles, plan.row_tiles) if share is not None and is_down else plan.row_tiles
+
+
+def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
+    """Return along which axis the next product of a loop around begins where this one ends.
+
+    It has to be told so if it reaches but a piece of each of many rows that lie apart: a processor
+    follows no such walk, and what begins a block of them is in no cache.
+    """
+    across, down = product.lhs, product.rhs
+    if plan.vector_axis == "m":
+        across, down = down, across
+    left, right = plan.left, plan.right
+    has_digits = (left.row_digits, left.column_digits, right.row_digits) != ((), (), ())
+    is_direct = plan.method == "tile" and plan.pack_left == "none" and plan.k_blocks == 1
+    if has_digits or not is_direct:
+        return None
+    pitch = BYTES_BETWEEN_PIECES // plan.dtype.itemsize
+    if left.column_stride == 1 and left.row_stride > max(pitch, plan.k):
+        return "rows" if _steps_by(across, plan.rows * left.row_stride) else None
+    steps = left.column_stride, right.row_stride
+    are_pieces = steps[0] > max(pitch, plan.rows) and steps[1] > max(pitch, plan.columns)
+    if left.row_stride == 1 and plan.pack_right == "none" and are_pieces:
+        is_next = _steps_by(across, plan.k * steps[0]) and _steps_by(down, plan.k * steps[1])
+        return "k" if is_next else None
+    return None
+
+
+def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
+    """Return how far behind a right that is transposed that of the next product of a batch begins.
+
+    It is to be so small that the nearest cache has room for it; else 0 is returned.
+    """
+    right = product.rhs if plan.vector_axis == "n" else product.lhs
+    size = plan.k * plan.columns
+    is_turned = plan.pack_right in ("transpose", "split") and plan.right.row_stride == 1
+    is_asked = is_turned or plan.method == "held"
+    is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // 4
+    return size if is_asked and is_small and _steps_by(right, size) else 0
+
+
+def _next_sides(product: Product, plan: ContractPlan) -> tuple[int, int]:
+    """Return how far behind the left and the result of a batch those of the next product begin.
+
+    They are asked for where a held right is transposed: then no product overlaps with the next one
+    as much as it waits for them. What is not dense, or no part of a batch, has 0.
+    """
+    if plan.method != "held" or not plan.next_right or plan.right.column_stride == 1:
+        return 0, 0
+    left = product.lhs if plan.vector_axis == "n" else product.rhs
+    read, written = plan.rows * plan.k, plan.rows * plan.columns
+    is_stored = plan.result_row == plan.columns
+    is_next = any(by == written for _, by in _result_of(product).index.terms)
+    return read if _steps_by(left, read) else 0, written if is_stored and is_next else 0
+
+
+def _steps_by(operand: StridedOperand, step: int) -> bool:
+    """Return whether a loop around goes through an operand in steps of so many elements."""
+    return any(coefficient == step for _, coefficient in operand.index.terms)
+
+
+def _along(product: Product, plan: ContractPlan) -> str:
+    """Return the axis that vectors of the epilogue lie along."""
+    return (product.columns if plan.vector_axis == "n" else product.rows)[0]
+
+
+def _operand(operand: StridedOperand, align: int) -> Operand:
+    return Operand(operand.rows, operand.columns, align, operand.row_digits, operand.column_digits)
+
+
+def _streams(product: Product) -> int:
+    """Return how many buffers the epilogue walks through, those of a row or a column aside."""
+    stored = {s.buffer for s in product.body if isinstance(s, Store)}
+    return len(stored | {load.buffer for load in loads_by_element(product)})
+
+
+def loads_by_element(product: Product) -> list[Load]:
+    """Return what the epilogue loads another element of for each of the product's."""
+    loads = (s.value for s in product.body if isinstance(s, Let) and isinstance(s.value, Load))
+    axes = product.rows[0], product.columns[0]
+    return [load for load in loads if all(map(load.index.coefficient, axes))]
+
+
+def places_to_prefetch(
+    product: Product, plan: ContractPlan, target: Target
+) -> list[tuple[str, Index]]:
+    """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes.
+
+    All of it together is larger than a near cache; or each buffer is, by far, where a microkernel
+    has not the time to ask for one row after another. Of whole rows a processor fetches it.
+    """
+    along = _along(product, plan)
+    stores = [s for s in product.body if isinstance(s, Store)]
+    met = [(load.buffer, load.index) for load in loads_by_element(product)]
+    met += [(store.buffer, store.index) for store in stores]
+    checked = {s.name for s in product.body if isinstance(s, Check)}  # known in the epilogue only
+    places = [
+        (buffer, index)
+        for buffer, index in dict.fromkeys(met)
+        if index.coefficient(along) == 1 and checked.isdisjoint(index_names(index))
+    ]
+    if plan.is_streamed or plan.keeps_rows:
+        return []
+    size, near = plan.rows * plan.columns * plan.compute.itemsize, target.memory.l2_bytes
+    has_time = replace(plan, met=len(places)).steps_a_row > 0
+    is_large = len(places) * size > near if has_time else size > 2 * near
+    return places if is_large or plan.goes_on == "rows" else []
+
+
+def blocking_of(plan: ContractPlan) -> Blocking:
+    """Return what of `plan` a kernel's text shows."""
+    along_n = plan.vector_axis == "n"
+    high = min(plan.block_tiles * plan.tile_rows, plan.rows)
+    across = min(plan.block_panels * plan.tile_columns, plan.columns)
+    ways = {"lhs": plan.pack_left, "rhs": plan.pack_right}
+    if not along_n:
+        ways = {"lhs": plan.pack_right, "rhs": plan.pack_left}
+    return Blocking(
+        tile=(plan.tile_rows, plan.tile_columns),
+        block=(*((high, across) if along_n else (across, high)), min(plan.block_k, plan.k)),
+        pack=tuple(name for name, how in ways.items() if how != "none"),
+        along=plan.vector_axis,
+        scratch=scratch_bytes(plan),
+    )
