@@ -77,6 +77,19 @@ def picoseconds(node: Node) -> int:
     return _picoseconds_of_kernel(node, kernel_spec(node))
 
 
+def picoseconds_fused(node: Node, users: Sequence[Node]) -> int:
+    """Return the same of a node that `users` read: Maps read pieces where others have left them.
+
+    The kernels that compute the pieces write each in its place, so nothing is moved for that.
+    """
+    is_written_in_place = isinstance(kernel_spec(node), Place) and all(
+        isinstance(kernel_spec(user), Map) for user in users
+    )
+    if is_written_in_place:
+        return 2 * PER_BYTE_AGAIN * sum(t.type.nbytes for t in node.outputs)  # stored and loaded
+    return picoseconds(node)
+
+
 def _flops_written_out(node: Node, spec: Map | ColumnMap) -> int:
     if isinstance(spec, ColumnMap):
         shape = node.output.type.static_shape

@@ -20,7 +20,8 @@ Loops that run as often, for the same reason, have slices that belong together. 
 one is the same as one of the earlier if op and attributes are, and the operands are: slices of one
 stack, one invariant, what the earlier loop has stacked. So the bodies must be as they were built,
 and this runs before other passes. What is the same is kept or computed again, whichever is cheaper
-(`loops/min_cut.py`), and the price of memory doubles until what is kept takes no more than
+(`loops/min_cut.py`), where pieces side by side that elementwise ops read cost little, since what
+computes them writes them there; the price of memory doubles until what is kept takes no more than
 `allowed_bytes`. Nested graphs are computed again at all times: so a loop with checkpoints, whose
 segments are loops in its body, goes on recording one segment at a time.
 """
@@ -40,7 +41,7 @@ from symgrad.graph.sizes import Dim
 from symgrad.graph.types import attr_key
 from symgrad.passes.costs import (
     bytes_of,
-    picoseconds,
+    picoseconds_fused,
 )
 from symgrad.passes.loops.extend_loop import (
     Extension,
@@ -156,7 +157,7 @@ def _choose(
             slices.update((t, stack) for t in _equal(tensor, again, values))
     for tensor in dict.fromkeys([*needed, *kept]):
         what = f"{bytes_of(tensor)} bytes an iteration" if tensor in kept else "not"
-        reason = f"kept: {what}, and {picoseconds(tensor.node)} ps to compute it again"
+        reason = f"kept: {what}, and {prices.compute(tensor.node)} ps to compute it again"
         if not graphs_of(tensor.node):  # which never is
             reason += f", {prices.keep(tensor)} ps to keep it"
         rewrites.explain(RULE, tensor.node, reason)
@@ -182,16 +183,26 @@ class _RecordPrices:
         self._values = values
         view = LoopView(loop)
         self._slices = set(view.body.inputs[view.carried : view.changing])
+        self._users: dict[Node, list[Node]] = {}
+        for user in view.body.nodes:
+            for operand in user.inputs:
+                self._users.setdefault(operand.node, []).append(user)
         self._limit = allowed_bytes(loop)
         self._memory = 1  # times the price of writing
 
     def choose(self, nodes: Sequence[Node], needed: Collection[Tensor]) -> dict[Tensor, None]:
         """Return the results of `nodes` to keep."""
         while True:
-            kept = cheapest_cut(nodes, needed, compute=picoseconds, keep=self.keep, read=self._read)
+            kept = cheapest_cut(
+                nodes, needed, compute=self.compute, keep=self.keep, read=self._read
+            )
             if sum(bytes_of(t) for t in kept if not self._is_stacked(t)) <= self._limit:
                 return kept
             self._memory *= 2
+
+    def compute(self, node: Node) -> int:
+        """Return the price of computing `node` again, in the kernels of those that read it."""
+        return picoseconds_fused(node, self._users.get(node, ()))
 
     def keep(self, tensor: Tensor) -> int:
         """Return the price of having `tensor` stacked and reading its slice."""

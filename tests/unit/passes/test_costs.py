@@ -13,11 +13,18 @@ from symgrad.graph.ops.branches import branch
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.indexing import take
 from symgrad.graph.ops.scan import scan_loop
+from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, tanh
 from symgrad.graph.structures import Contract
 from symgrad.graph.types import UNBOUNDED, TensorType
-from symgrad.passes.costs import bytes_of, flops_of_contract, kernel_spec, picoseconds
+from symgrad.passes.costs import (
+    bytes_of,
+    flops_of_contract,
+    kernel_spec,
+    picoseconds,
+    picoseconds_fused,
+)
 
 X = placeholder((8, 16))
 W = placeholder((16, 4))
@@ -36,6 +43,15 @@ def test_leaves_and_what_only_renames_elements_cost_nothing():
     assert [picoseconds(t.node) for t in free] == [0, 0, 0]
     costly = [tanh(X), reduce_sum(X, (0,)), take(X, placeholder((3,), "int64"), axis=0)]
     assert all(picoseconds(t.node) > 0 for t in costly)
+
+
+def test_pieces_cost_less_where_only_maps_read_them():
+    pieces = concat([X, X]).node
+    readers = [tanh(pieces.output).node, exp(pieces.output).node]
+    assert picoseconds_fused(pieces, readers) < picoseconds(pieces)
+    product = matmul(pieces.output, W).node
+    assert picoseconds_fused(pieces, [*readers, product]) == picoseconds(pieces)
+    assert picoseconds_fused(product, readers) == picoseconds(product)
 
 
 def test_a_branch_costs_what_is_in_it_and_a_loop_that_as_often_as_it_may_run():

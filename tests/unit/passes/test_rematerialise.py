@@ -9,6 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.graph import Graph
+from symgrad.graph.loop_view import LoopView
 from symgrad.graph.node import Node, Tensor
 from symgrad.passes.loops import extend_loop
 from symgrad.passes.loops.merge_loops import merge_loops
@@ -44,6 +45,33 @@ def test_a_gradient_reads_what_was_costly_and_computes_again_what_was_cheap(opti
     forward, backward = _loops(saved)
     assert len(forward.outputs) == len(_loops(graph)[0].outputs) + 1
     assert backward.attrs["scanned"] == 2  # the exponential, and the loop variable
+
+
+def _shifted(v: Tensor) -> Any:
+    return sg.concat([sg.ones((1,), "float64"), v[:-1]])
+
+
+def _gradient_of_shifts(step: Any) -> Graph:
+    """Return a loop over a row, which `step` shifts, with its gradient."""
+    row, x = sg.placeholder((30,), "float64"), sg.placeholder((30,), "float64")
+    body = lambda i, v: (i + 1, step(v, x))  # noqa: E731
+    _, last = sg.while_loop(lambda i, _: i < 6, body, (0, row), maximum_iterations=6)
+    grads = sg.gradients((last * last).sum(), [row, x, W], unconnected_gradients="zero")
+    return prune_loops(merge_loops(Graph([last, *grads], [row, x, W])))
+
+
+def test_pieces_that_elementwise_ops_read_are_put_side_by_side_again():
+    graph = _gradient_of_shifts(lambda v, x: v + x * _shifted(v + x * _shifted(v)))
+    saved = changed_by(rematerialise, graph, [*ARRAYS[0][:2], ARRAYS[1]])
+    assert [ops_by_depth(g)[1, "concat"] for g in (graph, saved)] == [4, 4]
+    forward = LoopView(_loops(saved)[0])
+    assert list(forward.places_of_stacks) == [forward.body.inputs[1]]  # the row, beside a counter
+
+
+def test_pieces_that_a_product_reads_are_kept():
+    graph = _gradient_of_shifts(lambda v, x: x * (_shifted(v * x) @ W))
+    saved = changed_by(rematerialise, graph, [*ARRAYS[0][:2], ARRAYS[1]])
+    assert [ops_by_depth(g)[1, "concat"] for g in (graph, saved)] == [2, 1]
 
 
 def test_a_stack_that_nothing_reads_any_more_goes():
