@@ -97,16 +97,15 @@ class Encoder:
 def decoded(rows: list[Row]) -> list[Any]:
     """Return what each row is."""
     values: list[Any] = []
+    value_of = values.__getitem__
     for code, *parts in rows:
-        if code >= _TUPLE:
-            values.append(_MAKERS[code](values[number] for number in parts))
+        if code >= _FIRST_RECORD:
+            values.append(RECORDS[code - _FIRST_RECORD](*map(value_of, parts)))
+        elif code == _TUPLE:
+            values.append(tuple(map(value_of, parts)))
         else:
             values.append(_MAKERS[code](parts[0]))
     return values
-
-
-def _of_record(record: type) -> Callable[[Any], Any]:
-    return lambda parts: record(*parts)
 
 
 def _kept(value: Any) -> Any:
@@ -118,8 +117,5 @@ def _float_of(text: str) -> float:
     return value
 
 
-_MAKERS: list[Callable[[Any], Any]] = [
-    *(_kept for _ in _PLAIN),
-    *(_float_of, BY_SHORT.__getitem__, tuple),
-    *map(_of_record, RECORDS),
-]
+# Of what is neither a tuple nor a record.
+_MAKERS: list[Callable[[Any], Any]] = [*(_kept for _ in _PLAIN), _float_of, BY_SHORT.__getitem__]
