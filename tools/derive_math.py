@@ -175,6 +175,8 @@ def fits() -> list[Fit]:
     return [
         Fit("EXP", "(e**r - 1 - r) / r**2 for |r| <= ln(2)/2", _exp_tail,
             lambda r: r**2 + mpf("1e-9"), -0.3467, 0.3467, (5, 10)),
+        Fit("EXP_NEAR", "(e**r - 1 - r) / r**2 for |r| <= ln(2)/32", _exp_tail,
+            lambda r: r**2 + mpf("1e-9"), -0.02167, 0.02167, (2, 0)),
         Fit("LOG", "(log(1+f) - f + f**2/2) / f**3 for sqrt(1/2) <= 1+f <= sqrt(2)", _log_tail,
             lambda f: f**2 + mpf("1e-7"), -0.2931, 0.4144, (9, 0)),
         Fit("LOG_QUOTIENT", "(2*atanh(s)/s - 2) / z for z = s**2", _log_quotient,
@@ -307,6 +309,8 @@ def print_constants() -> None:
         print(f'    "{short}": ({spell(high, short)}, {spell(low, short)}),')
     print("}")
     print(f"LOG2_E = {spell(1 / mp.log(2), 'f64')}")
+    powers = [spell(mpf(2) ** (mpf(k) / 16), "f32") for k in range(16)]
+    print_table("EXP2_SIXTEENTHS", "2**(k/16) for k from 0 to 15.", {"f32": powers})
     print("\n# log10(2), likewise in two parts.")
     print("LOG10_2: Table = {")
     for short, bits in (("f32", 15), ("f64", 41)):

@@ -4,6 +4,10 @@ Cody-Waite reduction (1980): n is the integer nearest to x / ln(2) and r = x - n
 taken in two steps, with ln(2) in two parts, so |r| <= ln(2) / 2 and the first step is exact. Then
 e**r - 1 - r = r**2 * q(r) with q minimax. Results below the normal numbers are reached by scaling
 that rounds once.
+
+Where an instruction looks up a power of 2 in each lane, n counts sixteenths (Tang 1989): r is
+sixteen times smaller, and q has two terms instead of five. Then e**x = 2**(n - k/16) * (t + t * p)
+for t = 2**(k/16) of the table and p = e**r - 1.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import math
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.scaling import is_scaled_at_once, scale_or_zero
+from symgrad.codegen.llvm.math.tables import has_lookup, looked_up
 from symgrad.codegen.llvm.math.values import LaneMask, Real, Word
 
 # Beyond these, e**x rounds to 0 or is infinite, in both formats; n stays inside what scale takes.
@@ -25,14 +30,14 @@ _TANH_ONE = {"f32": 9.5, "f64": 20.0}
 # Below this a polynomial in x**2, above it 1 - 2 / (e**2x + 1): there the error of the quotient
 # is scaled by at most 0.29 / 0.71.
 _TANH_MIDDLE = 0.9
+_SIXTEENTHS = 16
+_FAR = 1 << 10  # more than any exponent
 
 
-def _reduce(f: Floats, x: Real) -> tuple[Real, Word, Real]:
-    """Return n, n as a word, and r with x = n * ln(2) + r."""
+def _reduce(f: Floats, x: Real, n: Real) -> Real:
+    """Return r with x = n * ln(2) + r."""
     high, low = table.LN2[f.dtype.short]
-    n, n_word = f.nearest_multiple(x, table.LOG2_E)
-    r = f.mul_add(n, -high, x)
-    return n, n_word, f.mul_add(n, -low, r)
+    return f.mul_add(n, -low, f.mul_add(n, -high, x))
 
 
 def _beyond_one(f: Floats, r: Real) -> Real:
@@ -55,12 +60,34 @@ def exp_of_pair(
     """
     lowest, highest = _EXP_RANGE[f.dtype.short]
     vanishes, x = _above_zero(f, x, lowest, math.inf if is_finite else highest)
-    n, n_word, r = _reduce(f, x)
-    if low is not None:
-        r = r + low
+    # What is halved is added to its reciprocal, or subtracted: that needs all digits.
+    is_looked_up = has_lookup(f) and not halvings
+    e, n, n_word = (_by_sixteenths if is_looked_up else _by_ones)(f, x, low)
     if halvings:
         n, n_word = n - halvings, n_word - halvings
-    return scale_or_zero(f, _beyond_one(f, r) + 1.0, (n, n_word), vanishes)
+    return scale_or_zero(f, e, (n, n_word), vanishes)
+
+
+def _by_ones(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Word]:
+    """Return e**r, n as a float and as a word for x + low = n * ln(2) + r."""
+    n, n_word = f.nearest_multiple(x, table.LOG2_E)
+    r = _reduce(f, x, n)
+    if low is not None:
+        r = r + low
+    return _beyond_one(f, r) + 1.0, n, n_word
+
+
+def _by_sixteenths(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Word]:
+    """Return a power of e between 0.97 and 2, n as a float to round down, and so as a word."""
+    n, sixteenths = f.nearest_piece(x, table.LOG2_E, _SIXTEENTHS)
+    r = _reduce(f, x, n)
+    if low is not None:
+        r = r + low
+    part = looked_up(f, table.EXP2_SIXTEENTHS["f32"], sixteenths)
+    beyond = f.mul_add(r * r, f.polynomial(r, table.EXP_NEAR["f32"]), r)
+    counted = (sixteenths + _SIXTEENTHS * _FAR) & ((1 << (f.digits - 1)) - 1)
+    whole = (counted >> (_SIXTEENTHS.bit_length() - 1)) - _FAR
+    return f.mul_add(part, beyond, part), n, whole
 
 
 def _above_zero(f: Floats, x: Real, lowest: float, highest: float) -> tuple[LaneMask, Real]:
@@ -91,8 +118,8 @@ def emit_exp2(f: Floats, x: Real) -> Real:
 def emit_expm1(f: Floats, x: Real) -> Real:
     """Return e**x - 1 within 2.5 ulp (2 in float32), as 2**n * ((e**r - 1) + (1 - 2**-n))."""
     limited = f.clamp(x, *_EXPM1_RANGE[f.dtype.short])
-    _, n, r = _reduce(f, limited)
-    p = _beyond_one(f, r)
+    n_float, n = f.nearest_multiple(limited, table.LOG2_E)
+    p = _beyond_one(f, _reduce(f, limited, n_float))
     # 1 - 2**-n is 1 from n = 64 on, while 2**-n soon is no normal number.
     small_n = n.less(64).choose(n, f.word(64))
     gap = 1.0 - f.power_of_two(f.word(0) - small_n)

@@ -34,12 +34,7 @@ class Floats:
         scalar = ir.FloatType() if self.is_single else ir.DoubleType()
         self.type: Final = vector_type(scalar, width)
         self.word_type: Final = vector_type(ir.IntType(dtype.bits), width)
-        # Added to a small number, this leaves the nearest integer in the low bits: its unit in
-        # the last place is 1, and the half above 2**digits keeps negative sums in the binade.
-        self._shifter: Final = 1.5 * 2.0**self.digits
-        self._shifter_bits: Final = ((self.bias + self.digits) << self.digits) | (
-            1 << (self.digits - 1)
-        )
+        self._shifter, self._shifter_bits = self._shifter_of(1)
 
     def real(self, value: ir.Value) -> Real:
         return Real(self.builder, value)
@@ -113,8 +108,28 @@ class Floats:
         shift is by a constant and not by a conversion, which would be undefined for nan and which
         SSE2 has not for 64-bit integers.
         """
-        shifted = self.mul_add(x, reciprocal, self._shifter)
-        return shifted - self._shifter, self.bits(shifted) - self._shifter_bits
+        n, shifted = self.nearest_piece(x, reciprocal, 1)
+        return n, shifted - self._shifter_bits
+
+    def nearest_piece(self, x: Real, reciprocal: float, pieces: int) -> tuple[Real, Word]:
+        """Return the multiple of 1 / pieces nearest to x * reciprocal, and a word that counts them.
+
+        It counts in its lower digits - 1 bits, modulo a power of 2; so is `pieces` one. Right for
+        |x * reciprocal| < 2**(digits - 1) / pieces.
+        """
+        shifter, _ = self._shifter_of(pieces)
+        shifted = self.mul_add(x, reciprocal, shifter)
+        return shifted - shifter, self.bits(shifted)
+
+    def _shifter_of(self, pieces: int) -> tuple[float, int]:
+        """Return what leaves in the low bits, added to a small number, how many pieces it has.
+
+        Its unit in the last place is one, and the half above a power of 2 keeps negative sums in
+        the binade.
+        """
+        exponent = self.digits - pieces.bit_length() + 1
+        half = 1 << (self.digits - 1)
+        return 1.5 * 2.0**exponent, ((self.bias + exponent) << self.digits) | half
 
     def small_integer(self, n: Word) -> Real:
         """Convert a word of less than digits - 1 bits, negative ones too."""
