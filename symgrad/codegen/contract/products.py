@@ -133,7 +133,7 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
         case _:
             return plan
     is_plain = plan.dtype == plan.compute == plan.accumulate == product.dtype
-    is_direct = plan.method in ("tile", "split", "held") and plan.k_blocks == 1 and plan.k > 0
+    is_direct = plan.method in ("tile", "split", "held") and plan.k > 0
     across, down = product.columns[0], product.rows[0]
     if plan.vector_axis == "m":
         across, down = down, across
@@ -148,6 +148,7 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
     is_aligned = row * plan.dtype.itemsize % memory.line_bytes == 0
     is_streamed = (
         plan.method == "tile"
+        and plan.k_blocks == 1
         and size >= CACHES_STREAMED * memory.shared_bytes
         and is_aligned
         and target.vector_bytes == memory.line_bytes

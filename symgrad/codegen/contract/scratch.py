@@ -43,7 +43,7 @@ def _packed_right_bytes(plan: ContractPlan) -> int:
 def _partial_bytes(plan: ContractPlan) -> int:
     if plan.keeps_rows:
         return plan.tile_rows * plan.tile_row * plan.compute.itemsize
-    if plan.k_blocks == 1:
+    if plan.k_blocks == 1 or plan.result_row:
         return 0
     return plan.band_tiles * plan.block_panels * plan.tile_elements * plan.compute.itemsize
 
