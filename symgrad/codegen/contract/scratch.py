@@ -1,7 +1,7 @@
 """Scratch memory of a GEMM: the packed left, then the packed right, then sums.
 
-Sums wait for their next block of k, or for an epilogue that goes through whole rows. Each part
-begins at a multiple of 64 bytes, as the whole does.
+Sums wait for their next block of k, but for those that wait where results are, or for an epilogue
+that goes through whole rows. Each part begins at a multiple of 64 bytes, as the whole does.
 """
 
 from __future__ import annotations
