@@ -47,9 +47,12 @@ class RowsMet:
     def emit(self, tile: TilePlace, is_finished: ir.Value) -> tuple[ir.Value, ...]:
         """Ask for the rows, or return the microkernel's arguments: a table, and its last entry.
 
-        An epilogue comes behind `tile` if this is its last block of k: if it `is_finished`.
+        An epilogue comes behind `tile` if this is its last block of k: if it `is_finished`. Sums
+        that are stored where results are meet these in each block of k.
         """
         builder, plan = self._builder, self._plan
+        if plan.result_row:
+            is_finished = ir.Constant(ir.IntType(1), 1)
         if plan.steps_a_row == 0:
             if plan.k_blocks == 1:
                 for _, row in self._rows(tile):

@@ -12,6 +12,7 @@ import symgrad as sg
 from symgrad.codegen.contract import ContractPlan
 from symgrad.codegen.contract.plans import products, search
 from symgrad.codegen.contract.plans.products import product_plan
+from symgrad.codegen.contract.plans.scratch import partial_offset, scratch_bytes
 from symgrad.codegen.loops.index_arithmetic import even_run, index_of, step_within
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
@@ -58,10 +59,43 @@ def test_a_product_with_which_nothing_is_done_stores_its_tiles_in_the_result():
     assert plan_of(Graph([a @ b + sg.placeholder((64,))])).result_row == 0
 
 
-def test_tiles_that_fill_no_whole_vectors_or_are_added_up_in_blocks_have_an_epilogue():
+def test_tiles_that_fill_no_whole_vectors_or_are_few_and_added_up_in_blocks_have_an_epilogue():
     assert plan_of(product(200, 65, 48)).result_row == 0
     assert plan_of(product(200, 64, 5000)).result_row == 0
     assert plan_of(product(200, 64, 48, "bfloat16"), "x86-64-v3").result_row == 0
+
+
+def test_sums_of_several_blocks_wait_where_large_results_are():
+    def turned(m: int, n: int, k: int) -> Graph:
+        a, b = sg.placeholder((k, m), "float64"), sg.placeholder((k, n), "float64")
+        return Graph([a.T @ b], [a, b])
+
+    plan = plan_of(turned(1024, 1024, 1024))
+    assert plan.k_blocks > 1
+    assert plan.result_row == 1024
+    assert not plan.is_streamed  # the next block reads them
+    assert plan.steps_a_row > 0  # and they are asked for
+    assert partial_offset(plan) == scratch_bytes(plan)
+    assert not plan_of(turned(2048, 2048, 2048)).is_streamed
+    # A near cache has them in tiles that follow one another, or they come and go too often.
+    assert plan_of(turned(128, 128, 4096)).result_row == 0
+    short = plan_of(product(24, 16384, 2048))
+    assert short.k_blocks > 1
+    assert short.result_row == 0
+
+
+def test_sums_that_wait_where_results_are_go_on_between_guard_pages():
+    random = np.random.default_rng(0)
+    graph = product(270, 528, 1400)
+    assert plan_of(graph).result_row == 528
+    assert plan_of(graph).k_blocks > 1
+    arrays = [random.integers(-3, 4, t.type.static_shape).astype(np.float32) for t in graph.inputs]
+    variants = [
+        Variant(threads=Threads(1, 0.0), memory=Memory("end")),
+        Variant("x86-64-v3", threads=Threads(3, 0.0), memory=Memory("start")),
+        Variant(threads=Threads(2, 0.0)),
+    ]
+    assert run_variants(graph, arrays, variants, interprets=False) is None
 
 
 def test_results_that_lie_evenly_within_runs_of_rows_have_their_tiles_there():

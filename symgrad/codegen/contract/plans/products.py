@@ -32,7 +32,7 @@ from symgrad.codegen.loops.rewrite import index_names
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import Target
 from symgrad.cost_model import BYTES_BETWEEN_PIECES
-from symgrad.cost_model.products import CACHES_STREAMED, epilogue_cycles
+from symgrad.cost_model.products import CACHES_STREAMED, SHORT_BLOCK, epilogue_cycles
 from symgrad.records import replace
 
 
@@ -133,7 +133,13 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
         case _:
             return plan
     is_plain = plan.dtype == plan.compute == plan.accumulate == product.dtype
-    is_direct = plan.method in ("tile", "split", "held") and plan.k_blocks == 1 and plan.k > 0
+    is_direct = plan.method in ("tile", "split", "held") and plan.k > 0
+    size = plan.rows * plan.columns * plan.dtype.itemsize
+    memory = target.memory
+    # Sums wait for their next block of k in the result as well, unless the second-level cache has
+    # them in tiles that follow one another, or they come and go too often to be asked for.
+    waits_there = size > memory.l2_bytes and plan.block_k >= SHORT_BLOCK
+    is_direct = is_direct and (plan.k_blocks == 1 or waits_there)
     across, down = product.columns[0], product.rows[0]
     if plan.vector_axis == "m":
         across, down = down, across
@@ -143,11 +149,10 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
     is_whole = is_whole and step_within(index, across, plan.column_run) == 1
     if not (is_plain and is_direct and is_whole) or row is None:
         return plan
-    size = plan.rows * plan.columns * plan.dtype.itemsize
-    memory = target.memory
     is_aligned = row * plan.dtype.itemsize % memory.line_bytes == 0
     is_streamed = (
         plan.method == "tile"
+        and plan.k_blocks == 1
         and size >= CACHES_STREAMED * memory.shared_bytes
         and is_aligned
         and target.vector_bytes == memory.line_bytes

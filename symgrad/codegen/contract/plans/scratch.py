@@ -1,7 +1,7 @@
 """Scratch memory of a GEMM: the packed left, then the packed right, then sums.
 
-Sums wait for their next block of k, or for an epilogue that goes through whole rows. Each part
-begins at a multiple of 64 bytes, as the whole does.
+Sums wait for their next block of k, but for those that wait where results are, or for an epilogue
+that goes through whole rows. Each part begins at a multiple of 64 bytes, as the whole does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _packed_right_bytes(plan: ContractPlan) -> int:
 def _partial_bytes(plan: ContractPlan) -> int:
     if plan.keeps_rows:
         return plan.tile_rows * plan.tile_row * plan.compute.itemsize
-    if plan.k_blocks == 1:
+    if plan.k_blocks == 1 or plan.result_row:
         return 0
     return plan.band_tiles * plan.block_panels * plan.tile_elements * plan.compute.itemsize
 
