@@ -104,6 +104,10 @@ class LoadedCode:
     _symbols: Mapping[str, str]
     _called: tuple[LoadedCode, ...] = ()
 
+    def exports(self, symbol: str) -> bool:
+        """Return whether `symbol` is one of those asked for when the code was loaded."""
+        return symbol in self._symbols
+
     def address(self, symbol: str) -> int:
         """Return where `symbol`, one of those asked for when the code was loaded, is in memory."""
         assert symbol in self._symbols, f"{symbol} was not asked for when the code was loaded"
