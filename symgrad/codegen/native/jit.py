@@ -78,7 +78,12 @@ def emit_calls(module_text: str, target: Target) -> bytes:
 
     LLVM's time for those grows faster than they do, but for what it spends without optimizing.
     """
-    machine = _machine(target, ONLY_CALLS)
+    return emit_as_is(module_text, target, ONLY_CALLS)
+
+
+def emit_as_is(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Parse and verify a module, and return its object file: no pass runs before the back end."""
+    machine = _machine(target, opt_level)
     return bytes(machine.emit_object(_parse(module_text, target, machine)))
 
 

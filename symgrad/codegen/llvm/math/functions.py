@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from symgrad.codegen import ir
+from symgrad.codegen.llvm.math import exponentials as exponentials  # most programs have some
+from symgrad.codegen.llvm.math import logarithms as logarithms  # likewise
 from symgrad.codegen.llvm.math.floats import Floats
 from symgrad.codegen.llvm.math.internal import call_internal
 from symgrad.codegen.llvm.math.values import Real
@@ -81,7 +83,7 @@ ULP_BOUNDS: dict[tuple[str, str], float] = {
 }
 
 # Functions by the module beside this one that emits them, as `emit_` and their name. A program has
-# few of them, so a module is imported when one of its functions is first asked for.
+# few of them, so but for those above a module is imported when a function of it is first asked for.
 _MODULES: dict[str, tuple[str, ...]] = {
     "error_function": ("erf", "erfinv"),
     "exponentials": ("exp", "exp2", "expm1", "sigmoid", "tanh"),
