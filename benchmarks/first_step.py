@@ -58,7 +58,7 @@ STAGES = {
     "LLVM": ("symgrad.codegen.native.jit.optimize",),
     "object": (
         "symgrad.codegen.native.jit.emit_object",
-        "symgrad.codegen.native.jit.emit_calls",
+        "symgrad.codegen.native.jit.emit_as_is",
     ),
     "link": ("symgrad.codegen.native.jit.load_objects",),
 }

@@ -31,11 +31,7 @@ from symgrad.errors import ShapeError as ShapeError
 from symgrad.errors import SymgradError as SymgradError
 from symgrad.errors import TapeError as TapeError
 from symgrad.errors import UnknownNameError as UnknownNameError
-from symgrad.foreign import extern as extern
-from symgrad.frontend.associative_scan import associative_scan as associative_scan
 from symgrad.frontend.container import Container as Container
-from symgrad.frontend.control import cond as cond
-from symgrad.frontend.control import switch_case as switch_case
 from symgrad.frontend.creation import arange as arange
 from symgrad.frontend.creation import asarray as asarray
 from symgrad.frontend.creation import empty as empty
@@ -56,25 +52,17 @@ from symgrad.frontend.data_types import isdtype as isdtype
 from symgrad.frontend.data_types import result_type as result_type
 from symgrad.frontend.inspection import __array_api_version__ as __array_api_version__
 from symgrad.frontend.inspection import __array_namespace_info__ as __array_namespace_info__
-from symgrad.frontend.iteration import fori_loop as fori_loop
-from symgrad.frontend.iteration import map as map
-from symgrad.frontend.iteration import scan as scan
-from symgrad.frontend.iteration import while_loop as while_loop
 from symgrad.frontend.matrices import eye as eye
 from symgrad.frontend.matrices import tril as tril
 from symgrad.frontend.matrices import triu as triu
 from symgrad.frontend.publication import publish as _publish
-from symgrad.frontend.recompute import recompute_grad as recompute_grad
 from symgrad.frontend.shapes import broadcast_shapes as broadcast_shapes
-from symgrad.frontend.sparse_tensor import SparseTensor as SparseTensor
 from symgrad.frontend.state import inplace_decrement as inplace_decrement
 from symgrad.frontend.state import inplace_increment as inplace_increment
 from symgrad.frontend.state import inplace_update as inplace_update
 from symgrad.frontend.state import is_variable as is_variable
 from symgrad.frontend.state import variable as variable
 from symgrad.frontend.state import variable_data as variable_data
-from symgrad.frontend.tensor_array import TensorArray as TensorArray
-from symgrad.functional import function as function
 from symgrad.graph.build import name_scope as name_scope
 from symgrad.graph.dtypes import DType as DType
 from symgrad.graph.dtypes import bfloat16 as bfloat16
@@ -307,9 +295,6 @@ from symgrad.graph.ops.windows import dynamic_slice as dynamic_slice
 from symgrad.graph.ops.windows import dynamic_update_slice as dynamic_update_slice
 from symgrad.passes.gradients.aggregate import AggregationMethod as AggregationMethod
 from symgrad.passes.gradients.arguments import UnconnectedGradients as UnconnectedGradients
-from symgrad.passes.gradients.custom_gradient import custom_gradient as custom_gradient
-from symgrad.passes.gradients.custom_gradient import grad_pass_through as grad_pass_through
-from symgrad.passes.gradients.explanation import explain_none as explain_none
 from symgrad.passes.gradients.forward_mode import hvp as hvp
 from symgrad.passes.gradients.reverse_mode import gradients as gradients
 from symgrad.runtime.function import compile as compile
@@ -346,6 +331,21 @@ if _TYPE_CHECKING:
     from symgrad.arrays import value_and_grad as value_and_grad
     from symgrad.arrays import vjp as vjp
     from symgrad.arrays import vmap as vmap
+    from symgrad.foreign import extern as extern
+    from symgrad.frontend.associative_scan import associative_scan as associative_scan
+    from symgrad.frontend.control import cond as cond
+    from symgrad.frontend.control import switch_case as switch_case
+    from symgrad.frontend.iteration import fori_loop as fori_loop
+    from symgrad.frontend.iteration import map as map
+    from symgrad.frontend.iteration import scan as scan
+    from symgrad.frontend.iteration import while_loop as while_loop
+    from symgrad.frontend.recompute import recompute_grad as recompute_grad
+    from symgrad.frontend.sparse_tensor import SparseTensor as SparseTensor
+    from symgrad.frontend.tensor_array import TensorArray as TensorArray
+    from symgrad.functional import function as function
+    from symgrad.passes.gradients.custom_gradient import custom_gradient as custom_gradient
+    from symgrad.passes.gradients.custom_gradient import grad_pass_through as grad_pass_through
+    from symgrad.passes.gradients.explanation import explain_none as explain_none
     from symgrad.passes.gradients.jacobian import hessians as hessians
     from symgrad.passes.gradients.jacobian import jacobian as jacobian
     from symgrad.runtime.checkpoint import restore as restore
@@ -371,23 +371,21 @@ __all__ = [
         ["distributed", "fft", "linalg", "nn", "optim", "random", "special", "testing"],
         late={
             "symgrad.arrays": [
-                "adam_step",
-                "adam_update",
-                "execute_with_gradients",
-                "grad",
-                "gradient_descent_update",
-                "hessian",
-                "jac",
-                "jvp",
-                "lamb_update",
-                "lars_update",
-                "linearize",
-                "optimizer_update",
-                "stop_gradient",
-                "value_and_grad",
-                "vjp",
-                "vmap",
+                *("adam_step", "adam_update", "execute_with_gradients", "grad"),
+                *("gradient_descent_update", "hessian", "jac", "jvp"),
+                *("lamb_update", "lars_update", "linearize", "optimizer_update"),
+                *("stop_gradient", "value_and_grad", "vjp", "vmap"),
             ],
+            "symgrad.foreign": ["extern"],
+            "symgrad.frontend.associative_scan": ["associative_scan"],
+            "symgrad.frontend.control": ["cond", "switch_case"],
+            "symgrad.frontend.iteration": ["fori_loop", "map", "scan", "while_loop"],
+            "symgrad.frontend.recompute": ["recompute_grad"],
+            "symgrad.frontend.sparse_tensor": ["SparseTensor"],
+            "symgrad.frontend.tensor_array": ["TensorArray"],
+            "symgrad.functional": ["function"],
+            "symgrad.passes.gradients.custom_gradient": ["custom_gradient", "grad_pass_through"],
+            "symgrad.passes.gradients.explanation": ["explain_none"],
             "symgrad.passes.gradients.jacobian": ["hessians", "jacobian"],
             "symgrad.runtime.checkpoint": ["restore", "save"],
             "symgrad.runtime.export": ["export"],

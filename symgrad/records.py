@@ -152,7 +152,8 @@ def _with_slots(
 def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
     """Return the function that sets the fields of a new record.
 
-    It is written with numbers for the names of fields: most classes have the text of another one.
+    It is written with numbers for the names of fields, and without their defaults, which the
+    function is given: most classes have the text of another one.
     """
     names: dict[str, Any] = {"_set": object.__setattr__, "_made_anew": _MADE_ANEW}
     of_class = dataclasses.fields(cls)
@@ -166,11 +167,13 @@ def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
         has_default = default is not dataclasses.MISSING
         if field.init:
             takes += ["*"] if field.kw_only and "*" not in takes else []
-            takes.append(f"{number}=None" if has_default else number)
+            takes.append(number)
             if has_default and field.kw_only:
                 by_name[field.name] = default
             elif has_default:
                 defaults.append(default)
+            elif defaults and not field.kw_only:
+                raise TypeError(f"non-default argument {field.name!r} follows default argument")
         elif has_default:
             names[f"_default{number}"] = default
             value = f"_make{number}()" if default is _MADE_ANEW else f"_default{number}"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from symgrad.commands.loading import CommandError
+from symgrad.frontend import numpy_dispatch as numpy_dispatch  # which has adapters declared
 from symgrad.frontend.numpy_arguments import ADAPTERS
 from symgrad.graph.node import Tensor
 from symgrad.graph.operators import Operators

@@ -1,70 +1,20 @@
-"""NumPy's dispatch protocols on tensors: `numpy.exp(x)` or `numpy.sum(x, axis=0)` builds graph.
+"""NumPy's protocols on tensors, and the text and the views of graphs: bound to their methods here.
 
-Which op stands for a function of NumPy's is declared where the op is defined
-(`symgrad/graph/public_ops.py`), or by an adapter in a module `numpy_*` beside this
-one. What stands for nothing is refused, and so is an argument without a meaning,
-by a `DTypeError` that says what to use. The text and the views of graphs are bound to their methods
-here too.
+What functions of NumPy do with tensors is in `numpy_dispatch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
-
-import numpy as np
 
 from symgrad.errors import GraphError, user_source
-from symgrad.frontend import numpy_exact as numpy_exact  # which declares ufuncs
-from symgrad.frontend import numpy_formulas as numpy_formulas  # which declares adapters
-from symgrad.frontend import numpy_positions as numpy_positions  # likewise
-from symgrad.frontend import numpy_shapes as numpy_shapes  # likewise
-from symgrad.frontend import numpy_values as numpy_values  # likewise
-from symgrad.frontend.container import Container, leafwise
+from symgrad.frontend.container import leafwise
 from symgrad.frontend.inspection import __array_api_version__
-from symgrad.frontend.numpy_arguments import ADAPTERS, call_adapter, call_op, refuse
-from symgrad.frontend.numpy_refusals import instead_of
-from symgrad.frontend.numpy_ufuncs import call_ufunc
 from symgrad.frontend.publication import is_op, published
 from symgrad.graph.late_binding import provide, provide_from, wrap_provided
-from symgrad.graph.node import Tensor
 from symgrad.graph.ops import methods as methods  # which provides
 from symgrad.graph.ops import subscript as subscript  # likewise
-from symgrad.graph.public_ops import FUNCTIONS
 from symgrad.graph.text.print import print_graph
-from symgrad.late_modules import load_awaited
-
-
-@provide
-def array_ufunc(
-    ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]
-) -> Any:
-    """Do what `x.__array_ufunc__` is asked for."""
-    if any(isinstance(x, Container) for x in inputs):
-        return NotImplemented  # NumPy then asks the container, which maps over its leaves
-    return call_ufunc(ufunc, method, inputs, options)
-
-
-@provide
-def array_function(
-    function: Callable[..., Any],
-    types: Iterable[type],
-    args: Sequence[Any],
-    options: Mapping[str, Any],
-) -> Any:
-    """Do what `x.__array_function__` is asked for; `DTypeError` if nothing stands for it."""
-    # A container among the operands has been mapped over by now; NumPy asks others itself.
-    if not all(issubclass(type_, Tensor | np.ndarray | Container) for type_ in types):
-        return NotImplemented
-    if function not in FUNCTIONS and function not in ADAPTERS:
-        load_awaited()  # `numpy.linalg.norm`, for instance, is declared there
-    if function in FUNCTIONS:
-        return call_op(function, FUNCTIONS[function].function, args, options)
-    if function in ADAPTERS:
-        return call_adapter(function, args, options)
-    name = getattr(function, "__name__", str(function))
-    raise refuse(function, "nothing stands for it on a tensor", instead_of(name))
 
 
 @provide
@@ -85,6 +35,7 @@ def array_namespace(api_version: str | None) -> ModuleType:
 # `tensor + container` is a container.
 wrap_provided(lambda function: published(function) if is_op(function) else leafwise(function))
 provide(print_graph)
+provide_from("symgrad.frontend.numpy_dispatch", "array_ufunc", "array_function")
 provide_from("symgrad.graph.ops.complex_arithmetic", "direction", "modulus")
 provide_from("symgrad.graph.ops.writing", "at")
 provide_from("symgrad.graph.text.parse", "parse_graph")

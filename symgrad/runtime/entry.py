@@ -45,6 +45,7 @@ from symgrad.runtime.entry_lock import (
     HOLD,
     LET_GO,
     LOCK_OBJECTS,
+    LOCKING,
     WAIT,
     emit_lock_module,
 )
@@ -73,6 +74,10 @@ _OPT_LEVEL = 1
 # What code of steps that take the lock calls of that of `call`. The `into` of brief steps checks
 # arguments by a function of its own, which is nearer.
 _SHARED_CHECKED = (*SHARED, BIND)
+
+
+# The functions that CPython calls of which this process has the code.
+_loaded: set[str] = set()
 
 
 class NativeEntry:
@@ -143,7 +148,7 @@ def build_entry(
     is_brief = running.lock_use == LockUse.BRIEF
 
     def make(symbol: str) -> Callable[..., Any]:
-        code = _entry_code(symbol) if is_brief else _locked_code()
+        code = _code_of(symbol, is_brief=is_brief)
         function = symbol if is_brief else LOCKED[symbol]
         return _builtin(name, function, code, record, (handlers[symbol], on_failure), owner)
 
@@ -157,21 +162,38 @@ def _entry_code(symbol: str) -> LoadedCode:
     code = _load(_images(symbol, partial(_modules, symbol)), exported, called)
     if symbol == "call":
         result_memory().runs(code)
+    _loaded.add(symbol)
     return code
 
 
 @cache
-def _locked_code() -> LoadedCode:
+def _locked_code(symbol: str) -> LoadedCode:
     """Return the code of steps that take the lock of steps: what no others need is made here."""
-    images = _images("locked", _locked_modules)
-    exported = [*LOCKED.values(), WAIT, HOLD, LET_GO]
-    code = _load(images, exported, [_entry_code("call")], _SHARED_CHECKED)
+    images = _images(LOCKED[symbol], partial(_locked_modules, symbol))
+    if symbol == "into":
+        called = [_entry_code("call"), _locked_code("call")]
+        code = _load(images, [LOCKED[symbol]], called, (*_SHARED_CHECKED, *LOCKING))
+    else:
+        exported = [LOCKED[symbol], WAIT, HOLD, LET_GO, *LOCKING]
+        code = _load(images, exported, [_entry_code("call")], _SHARED_CHECKED)
+        wait, hold, let_go = (_lock_function(code, name) for name in (WAIT, HOLD, LET_GO))
+        step_lock().serves(wait, hold, let_go)
     # A brief step, which has nothing else of it, may call it at any time.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
-    for symbol, place in _places_of_locked().items():
-        place.value = code.address(LOCKED[symbol])
-    wait, hold, let_go = (_lock_function(code, name) for name in (WAIT, HOLD, LET_GO))
-    step_lock().serves(wait, hold, let_go)
+    _places_of_locked()[symbol].value = code.address(LOCKED[symbol])
+    _loaded.add(LOCKED[symbol])
+    return code
+
+
+def _code_of(symbol: str, *, is_brief: bool) -> LoadedCode:
+    """Return the code of one way to call a step, with all that it may go on in.
+
+    The `into` of a brief step goes on in that of one with the lock, where a thread has it.
+    """
+    code = _entry_code(symbol) if is_brief else _locked_code(symbol)
+    # Both are noted before either is looked for, so of two threads one sees both.
+    if {"into", LOCKED["call"]} <= _loaded:
+        _locked_code("into")
     return code
 
 
@@ -207,7 +229,7 @@ def _load(
     images: Sequence[bytes],
     exported: Sequence[str],
     called: Sequence[LoadedCode],
-    shared: Sequence[str] = tuple(SHARED),
+    needed: Sequence[str] = tuple(SHARED),
 ) -> LoadedCode:
     memory = result_memory()
     places = _places_of_locked()
@@ -216,7 +238,7 @@ def _load(
         **step_lock().imports,
         **{name: id(value) for name, value in LOCK_OBJECTS.items()},
         **{LOCKED_WORDS[symbol]: ctypes.addressof(word) for symbol, word in places.items()},
-        **{name: code.address(name) for code in called for name in shared},
+        **{name: _address_of(name, called) for name in (needed if called else ())},
         STOP: ctypes.addressof(stop_word()),
         RESULT_BLOCKS: memory.blocks.ctypes.data,
         RESULT_HANDLER: id(memory.capsule),
@@ -224,12 +246,18 @@ def _load(
     return load_objects(images, {name: name for name in exported}, imports, called)
 
 
+def _address_of(symbol: str, called: Sequence[LoadedCode]) -> int:
+    """Return where a function is, in the one of what is called that exports it."""
+    return next(code.address(symbol) for code in called if code.exports(symbol))
+
+
 def precompile_entry(target: Target) -> bool:
     """Compile what calls any step, for Pythons and NumPys whose objects are laid out as here.
 
     Returns whether all of it is in the folder of what is precompiled now.
     """
-    modules = [module for symbol in SYMBOLS for module in _modules(symbol)] + _locked_modules()
+    ways = (_modules, _locked_modules)
+    modules = [module for symbol in SYMBOLS for make in ways for module in make(symbol)]
     return all([precompile_final(text, target, level) for text, level in modules])
 
 
@@ -241,11 +269,13 @@ def _modules(symbol: str) -> list[tuple[str, int]]:
     return [(calls, ONLY_CALLS), (str(checks), _OPT_LEVEL)]
 
 
-def _locked_modules() -> list[tuple[str, int]]:
+def _locked_modules(symbol: str) -> list[tuple[str, int]]:
     layout = verified_platform().layout
-    calls = str(emit_locked_module(layout)), str(emit_lock_module(STOP))
+    calls = str(emit_locked_module(layout, symbol))
+    if symbol == "call":
+        return [(calls, ONLY_CALLS), (str(emit_lock_module(STOP)), ONLY_CALLS)]
     checks = str(emit_checks_module(layout, (OVERLAP,)))
-    return [*((text, ONLY_CALLS) for text in calls), (checks, _OPT_LEVEL)]
+    return [(calls, ONLY_CALLS), (checks, _OPT_LEVEL)]
 
 
 class _PyMethodDef(ctypes.Structure):
@@ -292,7 +322,8 @@ def _lock_function(code: LoadedCode, symbol: str) -> Callable[[], None]:
 @contextmanager
 def steps_held() -> Iterator[None]:
     """Keep other threads from running steps in the block, where the global lock may be given up."""
-    hold, let_go = (_lock_function(_locked_code(), name) for name in (HOLD, LET_GO))
+    code = _code_of("call", is_brief=False)
+    hold, let_go = (_lock_function(code, name) for name in (HOLD, LET_GO))
     try:
         hold()
         yield

@@ -65,8 +65,8 @@ _WORDS, _ON_SLOW_PATH, _ON_FAILURE = range(3)
 # The status of a step that was called while it runs, by a function that it calls.
 REENTERED = 0x7FFFFFFD
 
-# The functions that CPython calls of a brief step, each of a module of its own, and those of steps
-# that take the lock of steps, which are in one.
+# The functions that CPython calls of a brief step, and those of steps that take the lock of steps,
+# each of a module of its own: most programs give no outputs.
 SYMBOLS = ("call", "into")
 LOCKED = {symbol: f"{symbol}_locked" for symbol in SYMBOLS}
 # What words are called that say where those are.
@@ -89,12 +89,12 @@ def emit_entry_module(layout: EntryLayout, symbol: str) -> str:
     return str(module)
 
 
-def emit_locked_module(layout: EntryLayout) -> ir.Module:
-    """Emit those of `LOCKED`."""
+def emit_locked_module(layout: EntryLayout, symbol: str) -> ir.Module:
+    """Emit that of `LOCKED` for one of `SYMBOLS`."""
     module = ir.Module("locked")
     emitter = _Emitter(module, layout)
-    emitter.emit_call("call", is_locked=True)
-    emitter.emit_into("into", is_locked=True)
+    emit = emitter.emit_call if symbol == "call" else emitter.emit_into
+    emit(symbol, is_locked=True)
     return module
 
 

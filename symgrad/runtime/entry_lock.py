@@ -34,7 +34,7 @@ from symgrad.runtime.entry_record import RECORD_FIELDS, LockUse
 # A step that a callback calls runs below the step that made the call: `depth` counts them. The one
 # that is running already cannot be run, since its memory is in use: `entered` says so.
 
-BEGIN, FINISH, RUN_LOCKED = "step_begin", "step_finish", "step_run_locked"
+BEGIN, FINISH, RUN_LOCKED = LOCKING = ("step_begin", "step_finish", "step_run_locked")
 # Functions of Python: to wait until no other thread runs a step, to keep them from it, to end that.
 WAIT, HOLD, LET_GO = "wait_for_steps", "hold_steps", "let_steps_go"
 LOCK_WORDS = ("owner", "depth", "lock")

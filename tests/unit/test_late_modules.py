@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import symgrad as sg
+from symgrad.codegen.llvm.math.functions import FUNCTIONS, ULP_BOUNDS, emitter
 
 
 def _printed(program: str) -> str:
@@ -20,14 +21,24 @@ def _printed(program: str) -> str:
 _LATE = (
     "symgrad.arrays",
     "symgrad.codegen.c_interface",
+    "symgrad.codegen.llvm.math.trigonometry",
     "symgrad.codegen.loops.parse",
     "symgrad.codegen.sorting.emit",
     "symgrad.distributed",
     "symgrad.fft",
+    "symgrad.foreign",
+    "symgrad.frontend.control",
+    "symgrad.frontend.iteration",
+    "symgrad.frontend.numpy_arguments",
+    "symgrad.frontend.numpy_dispatch",
+    "symgrad.frontend.sparse_tensor",
+    "symgrad.functional",
     "symgrad.graph.drawing",
     "symgrad.graph.ops.svd",
     "symgrad.linalg",
     "symgrad.nn",
+    "symgrad.optim.clipping",
+    "symgrad.optim.lamb",
     "symgrad.passes.sparsity",
     "symgrad.random",
     "symgrad.runtime.inspection",
@@ -72,6 +83,22 @@ def test_functions_of_numpy_find_the_ops_that_stand_for_them():
     assert _printed(program + "print(x.__array_namespace__().linalg.qr.__module__)") == (
         "symgrad.linalg.factorisations"
     )
+
+
+def test_functions_of_numpy_map_over_containers_and_refuse_what_nothing_stands_for():
+    program = """
+x = sg.placeholder((3,))
+print(*np.add(x, sg.Container(a=x)).keys(), np.sum(x, axis=0).node.op, (np.float32(2) * x).node.op)
+try: np.packbits(x)
+except sg.DTypeError as error: print(error.subject)
+"""
+    assert _printed(program).splitlines() == ["a sum multiply", "numpy.packbits"]
+
+
+def test_each_math_function_is_emitted_by_the_module_that_is_named_for_it():
+    for name in FUNCTIONS:
+        assert emitter(name).__name__ == f"emit_{name}"
+    assert {name for name, _ in ULP_BOUNDS} - FUNCTIONS.keys() == {"sqrt", "rsqrt"}
 
 
 def test_every_function_known_as_an_op_is_there_before_all_ops_are_declared():

@@ -208,3 +208,33 @@ def test_a_record_without_equality_is_equal_to_itself_alone():
     assert held == held
     assert held != Held(held.array)
     assert len({held, held}) == 1
+
+
+def test_records_that_differ_in_defaults_share_the_text_of_their_methods():
+    @dataclass(frozen=True, slots=True)
+    class Early:
+        first: int
+        second: int = 2
+        third: int = 3
+
+    @dataclass(frozen=True, slots=True)
+    class Late:
+        one: int
+        two: int
+        three: int = 4
+
+    assert (Early(1), Early(1, 5), Late(1, 2)) == (Early(1, 2, 3), Early(1, 5, 3), Late(1, 2, 4))
+    inits: list[Any] = [Early.__init__, Late.__init__]
+    assert inits[0].__code__.co_code == inits[1].__code__.co_code
+    with pytest.raises(TypeError, match="missing 2 required positional arguments"):
+        inits[1](Late(1, 2))
+
+
+@pytest.mark.parametrize("decorate", [dataclass, dataclasses.dataclass])
+def test_a_field_without_a_default_behind_one_with_one_is_refused(decorate):
+    with pytest.raises(TypeError, match="non-default argument 'b' follows default argument"):
+
+        @decorate(slots=True)
+        class Turned:
+            a: int = 1
+            b: int

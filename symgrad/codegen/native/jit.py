@@ -78,7 +78,12 @@ def emit_calls(module_text: str, target: Target) -> bytes:
 
     LLVM's time for those grows faster than they do, but for what it spends without optimizing.
     """
-    machine = _machine(target, ONLY_CALLS)
+    return emit_as_is(module_text, target, ONLY_CALLS)
+
+
+def emit_as_is(module_text: str, target: Target, opt_level: int) -> bytes:
+    """Parse and verify a module, and return its object file: no pass runs before the back end."""
+    machine = _machine(target, opt_level)
     return bytes(machine.emit_object(_parse(module_text, target, machine)))
 
 
@@ -103,6 +108,10 @@ class LoadedCode:
     _tracker: llvm.ResourceTracker
     _symbols: Mapping[str, str]
     _called: tuple[LoadedCode, ...] = ()
+
+    def exports(self, symbol: str) -> bool:
+        """Return whether `symbol` is one of those asked for when the code was loaded."""
+        return symbol in self._symbols
 
     def address(self, symbol: str) -> int:
         """Return where `symbol`, one of those asked for when the code was loaded, is in memory."""

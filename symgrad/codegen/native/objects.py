@@ -30,8 +30,8 @@ from symgrad.codegen import target as description
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.native import jit
 from symgrad.codegen.native.jit import (
-    ONLY_CALLS,
     assembly_of_calls,
+    emit_as_is,
     emit_assembly,
     emit_calls,
     emit_object,
@@ -103,15 +103,15 @@ def object_of(module_text: str, target: Target, opt_level: int) -> bytes:
 
 
 def final_object_of(module_text: str, target: Target, opt_level: int) -> bytes:
-    """Return the object file of a module that is compiled as leaf functions are.
+    """Return the object file of a module that is in its final form: no pass runs on it.
 
-    That is without a middle end, for a level of the instruction set, perhaps before any program.
+    It is for a level of the instruction set, as leaf functions are, perhaps before any program.
     The `opt_level` may be `ONLY_CALLS`.
     """
     found = known_final_object(digest_of(module_text), target, opt_level)
     if found is None:
         target, store = target.shared_level or target, object_store()
-        found = _compile_final(module_text, target, opt_level)
+        found = emit_as_is(module_text, target, opt_level)
         if store is not None:
             store.write(_final_key(digest_of(module_text), target, opt_level), found)
     return found
@@ -135,13 +135,7 @@ def precompile_final(module_text: str, target: Target, opt_level: int) -> bool:
     there, key = Precompiled(target), _final_key(digest_of(module_text), target, opt_level)
     if there.read(key) is not None:
         return True
-    return there.write(key, _compile_final(module_text, target, opt_level))
-
-
-def _compile_final(module_text: str, target: Target, opt_level: int) -> bytes:
-    if opt_level == ONLY_CALLS:
-        return emit_calls(module_text, target)
-    return compile_leaves(module_text, target, opt_level)
+    return there.write(key, emit_as_is(module_text, target, opt_level))
 
 
 def _final_key(text_digest: str, target: Target, opt_level: int) -> EntryKey:

@@ -52,7 +52,11 @@ def test_a_package_brings_along_what_a_first_program_needs(packed, store, compil
     leaf_functions._emitted.cache_clear()
     entry._entry_code.cache_clear()
     made: list[object] = []
-    for module, name in ((leaf_functions, "_emit"), (objects, "compile_leaves")):
+    for module, name in (
+        (leaf_functions, "_emit"),
+        (objects, "compile_leaves"),
+        (objects, "emit_as_is"),
+    ):
         monkeypatch.setattr(module, name, lambda *given: made.append(given))
     found = layer()
     assert made == []

@@ -148,3 +148,41 @@ threading.Thread(target=run, daemon=True).start()
 time.sleep(0.3)
 """
     run_program(_HEAD + _AT_EXIT[kind] + source)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "after"])
+def test_a_brief_step_that_is_given_outputs_waits_whether_it_was_made_before_or_after(is_first):
+    # Each is the first of its kind in the process: what a brief step goes on in is made by then.
+    made = "b = brief(); s = long()" if is_first else "s = long(); b = brief()"
+    source = f"""
+x, out = sg.placeholder((4,), name="x"), np.empty(4, np.float32)
+def brief():
+    step = sg.compile([x], x + 1)
+    step(np.ones(4, np.float32), out=out)
+    return step
+def long():
+    return sg.compile([places], (), [(v, v + word)])
+{made}
+with in_a_thread(s, waiting):
+    thread = threading.Thread(target=lambda: b(np.full(4, 2, np.float32), out=out))
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive() and out[0] == 2.0
+    waiting.tell(5)
+thread.join()
+assert out.tolist() == [3.0] * 4 and v.value[0] == 5.0
+"""
+    run_program(_HEAD + source)
+
+
+def test_no_code_is_made_for_outputs_that_are_given_before_some_are():
+    source = """
+from symgrad.runtime import entry
+with in_a_thread(sg.compile([places], (), [(v, v + word)]), waiting):
+    waiting.tell(5)
+assert entry._loaded == {"call", "call_locked"}
+count = sg.compile([places], v[0])
+count(waiting.places, out=np.empty((), np.float32))
+assert entry._loaded == {"call", "call_locked", "into", "into_locked"}
+"""
+    run_program(_HEAD + source)

@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from symgrad.codegen import ir
-from symgrad.codegen.llvm.math.error_function import emit_erf, emit_erfinv
-from symgrad.codegen.llvm.math.exponentials import (
-    emit_exp,
-    emit_exp2,
-    emit_expm1,
-    emit_sigmoid,
-    emit_tanh,
-)
+from symgrad.codegen.llvm.math import exponentials as exponentials  # most programs have some
+from symgrad.codegen.llvm.math import logarithms as logarithms  # likewise
 from symgrad.codegen.llvm.math.floats import Floats
-from symgrad.codegen.llvm.math.hyperbolic import (
-    emit_acosh,
-    emit_asinh,
-    emit_atanh,
-    emit_cosh,
-    emit_sinh,
-)
 from symgrad.codegen.llvm.math.internal import call_internal
-from symgrad.codegen.llvm.math.inverse_trigonometry import (
-    emit_acos,
-    emit_asin,
-    emit_atan,
-    emit_atan2,
-)
-from symgrad.codegen.llvm.math.logarithms import emit_log, emit_log1p, emit_log2, emit_log10
-from symgrad.codegen.llvm.math.power import emit_pow
-from symgrad.codegen.llvm.math.remainder import emit_floordiv, emit_fmod, emit_mod
-from symgrad.codegen.llvm.math.roots import emit_cbrt, emit_hypot
-from symgrad.codegen.llvm.math.trigonometry import (
-    emit_cos,
-    emit_cospi,
-    emit_sin,
-    emit_sinpi,
-    emit_tan,
-)
 from symgrad.codegen.llvm.math.values import Real
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
@@ -110,39 +82,28 @@ ULP_BOUNDS: dict[tuple[str, str], float] = {
     ("hypot", "f64"): 1.25,
 }
 
-FUNCTIONS: dict[str, Emit] = {
-    "exp": emit_exp,
-    "expm1": emit_expm1,
-    "log": emit_log,
-    "log1p": emit_log1p,
-    "tanh": emit_tanh,
-    "sigmoid": emit_sigmoid,
-    "sin": emit_sin,
-    "cos": emit_cos,
-    "erf": emit_erf,
-    "erfinv": emit_erfinv,
-    "pow": emit_pow,
-    "exp2": emit_exp2,
-    "log2": emit_log2,
-    "log10": emit_log10,
-    "tan": emit_tan,
-    "sinpi": emit_sinpi,
-    "cospi": emit_cospi,
-    "asin": emit_asin,
-    "acos": emit_acos,
-    "atan": emit_atan,
-    "atan2": emit_atan2,
-    "sinh": emit_sinh,
-    "cosh": emit_cosh,
-    "asinh": emit_asinh,
-    "acosh": emit_acosh,
-    "atanh": emit_atanh,
-    "cbrt": emit_cbrt,
-    "hypot": emit_hypot,
-    "floordiv": emit_floordiv,
-    "mod": emit_mod,
-    "fmod": emit_fmod,
+# Functions by the module beside this one that emits them, as `emit_` and their name. A program has
+# few of them, so but for those above a module is imported when a function of it is first asked for.
+_MODULES: dict[str, tuple[str, ...]] = {
+    "error_function": ("erf", "erfinv"),
+    "exponentials": ("exp", "exp2", "expm1", "sigmoid", "tanh"),
+    "hyperbolic": ("acosh", "asinh", "atanh", "cosh", "sinh"),
+    "inverse_trigonometry": ("acos", "asin", "atan", "atan2"),
+    "logarithms": ("log", "log1p", "log2", "log10"),
+    "power": ("pow",),
+    "remainder": ("floordiv", "fmod", "mod"),
+    "roots": ("cbrt", "hypot"),
+    "trigonometry": ("cos", "cospi", "sin", "sinpi", "tan"),
 }
+FUNCTIONS = {name: module for module, names in _MODULES.items() for name in names}
+
+
+@cache
+def emitter(name: str) -> Emit:
+    """Return what emits the function `name`, one of `FUNCTIONS`."""
+    module = importlib.import_module(f"symgrad.codegen.llvm.math.{FUNCTIONS[name]}")
+    emit: Emit = getattr(module, f"emit_{name}")
+    return emit
 
 
 def call_math(
@@ -159,6 +120,6 @@ def call_math(
 
     def body(inside: ir.IRBuilder, params: Sequence[ir.Value]) -> ir.Value:
         floats = Floats(inside, target, width, dtype)
-        return FUNCTIONS[name](floats, *map(floats.real, params)).value
+        return emitter(name)(floats, *map(floats.real, params)).value
 
     return call_internal(builder, name, args, args[0].type, body, inline=inline)
