@@ -7,18 +7,16 @@ not decided here but in the modules that list them; they say so by `register_nam
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from symgrad.errors import ArgumentError, UnknownNameError, user_source
 from symgrad.late_modules import load_awaited
 
 Known = TypeVar("Known", bound=Callable[..., Any])
-Class = TypeVar("Class", bound=type)
 
 # What PyTorch, TensorFlow and JAX call an argument: what it is called here, which may be several.
 KEYWORDS: Mapping[str, tuple[str, ...]] = {
@@ -81,7 +79,6 @@ MADE_BY: Mapping[str, str] = {
 
 _PATHS: dict[str, list[str]] = {}  # a public name: where it is, as users write it
 _NAMES: dict[str, Collection[str]] = {}  # a module, as users write it: its public names
-_REFUSING: set[Callable[..., Any]] = set()  # methods whose errors say which arguments do not fit
 _KNOWN_AS: dict[str, str] = {}  # what another library calls it: its name here
 
 
@@ -202,35 +199,6 @@ def _as_written(parameter: inspect.Parameter) -> str:
     if parameter.kind is parameter.VAR_KEYWORD:
         return f"**{parameter.name}"
     return f"*{parameter.name}" if parameter.kind is parameter.VAR_POSITIONAL else parameter.name
-
-
-def methods_refuse_arguments(owner: Class) -> Class:
-    """Make arguments that do not fit a public method of a class, or its construction, one error.
-
-    A decorator of the class: an `ArgumentError` with a hint, as that of a public function is.
-    Methods it inherits are meant as well.
-    """
-    # From the base up, so that of each name the nearest counts; static methods are no functions.
-    found = {name: value for base in reversed(owner.__mro__) for name, value in vars(base).items()}
-    for name, method in found.items():
-        is_public = name == "__init__" or not name.startswith("_")
-        if is_public and inspect.isfunction(method) and method not in _REFUSING:
-            setattr(owner, name, _refusing(owner.__name__ if name == "__init__" else name, method))
-    return owner
-
-
-def _refusing(subject: str, method: Known) -> Known:
-    @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(*args, **kwargs)
-        except TypeError:
-            # Where arguments do not fit, nothing of the method has run.
-            refuse_arguments(subject, method, args, kwargs)
-            raise
-
-    _REFUSING.add(call)
-    return cast(Known, call)
 
 
 def _similar(module: str, name: str) -> list[str]:

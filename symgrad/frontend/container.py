@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from symgrad.argument_types import shortened
 from symgrad.display.panels import long_table, panel
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.nests import describe, flatten, join, paths, register, unflatten
@@ -66,7 +67,12 @@ class Container(dict[str, Any]):
         >>> weights
         Container(w=2.0, b=0.5)
         """
-        for key, value in dict(entries, **more).items():
+        try:
+            given = dict(entries, **more)
+        except (TypeError, ValueError) as error:
+            problem = f"{shortened(entries)} is neither a dict nor pairs of a key and a value"
+            raise DTypeError("Container", problem, source=user_source()) from error
+        for key, value in given.items():
             self[key] = value
 
     def setdefault(self, key: str, default: Any = None, /) -> Any:

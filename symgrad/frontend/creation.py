@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from symgrad.argument_types import shortened
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.devices import require_device
@@ -233,6 +234,8 @@ def arange(
                 hint="the size of a result is known before it runs: a bound may be x.shape[0]",
                 source=user_source(),
             )
+        if isinstance(bound, float) and not math.isfinite(bound):
+            raise ShapeError("arange", f"{bound} is no end of a range", source=user_source())
     if step == 0:
         raise ShapeError("arange", "the step is 0", source=user_source())
     is_float = any(isinstance(bound, float) for bound in bounds)
@@ -271,8 +274,8 @@ def _range_count(first: Any, last: Any, step: Any) -> Dim:
 
 @public(is_standard=True)
 def linspace(
-    start: Any,
-    stop: Any,
+    start: Dim | float,
+    stop: Dim | float,
     /,
     num: Dim,
     *,
@@ -348,9 +351,16 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     require_device("from_dlpack", device)
     if isinstance(x, Tensor):
         return x
+    if not hasattr(x, "__dlpack__"):
+        problem = f"{shortened(x)} has no method __dlpack__"
+        raise DTypeError("from_dlpack", problem, source=user_source())
     if copy is False:
         _refuse_copy(f"a constant of {type(x).__name__}")
-    return constant(np.from_dlpack(x))
+    try:
+        return constant(np.from_dlpack(x))
+    except BufferError as error:
+        problem = f"{type(x).__name__} hands nothing over: {error}"
+        raise DTypeError("from_dlpack", problem, source=user_source()) from error
 
 
 @provide

@@ -29,7 +29,7 @@ from symgrad.frontend.while_trips import Trace
 from symgrad.graph import dtypes
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Range, Tensor
-from symgrad.graph.operands import as_tensor, constant
+from symgrad.graph.operands import as_tensor, constant, made_by_numpy
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.comparison import less, logical_and
 from symgrad.graph.ops.conversion import stop_gradient
@@ -152,7 +152,7 @@ def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
         if limit.ndim:
             raise _not_a_scalar(limit.type)
         return as_int64(limit), 0
-    if np.ndim(limit) != 0:
+    if made_by_numpy(limit).ndim:
         raise _not_a_scalar(repr(limit))
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer):
         raise not_an_integer("while_loop", "maximum_iterations", repr(limit))

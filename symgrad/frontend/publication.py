@@ -15,58 +15,16 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from symgrad.errors import SymgradError, is_raised_below, user_source
+from symgrad.call_errors import methods_refuse_arguments, named_in_errors
 from symgrad.frontend.container import leafwise
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.opdef import OPS
 from symgrad.graph.public_ops import PUBLIC_OPS
 from symgrad.late_modules import await_modules
-from symgrad.suggestions import (
-    is_public_name,
-    methods_refuse_arguments,
-    refuse_arguments,
-    register_names,
-    unknown_name,
-)
-
-PublicFunction = TypeVar("PublicFunction", bound=Callable[..., Any])
+from symgrad.suggestions import register_names, unknown_name
 
 _NOTHING_LATE: Mapping[str, Sequence[str]] = MappingProxyType({})
-
-
-def named_in_errors(function: PublicFunction, name: str) -> PublicFunction:
-    """Return `function`, whose errors name it where they would name what it is made of.
-
-    Left as it is: an error that came out of a function of the user's, one about another line, and
-    one whose subject is no function, such as a file. Arguments that do not fit are an
-    `ArgumentError`.
-    """
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except SymgradError as error:
-            if error.subject != name and _is_of_part(error):
-                error.subject, error.source = name, error.source or user_source()
-            raise
-        except TypeError:
-            # Where arguments do not fit, nothing of the function has run.
-            refuse_arguments(name, function, args, kwargs)
-            raise
-
-    return cast(PublicFunction, call)
-
-
-def _is_of_part(error: SymgradError) -> bool:
-    """Return whether an error that is being handled names a function that only we have called."""
-    if error.subject not in OPS and not is_public_name(error.subject):
-        return False
-    given, here = error.source, user_source()
-    is_here = not (given and here) or (given.file, given.line) == (here.file, here.line)
-    return is_here and not is_raised_below(error)
 
 
 @functools.cache  # one for each, under whatever names and in whatever modules it is public

@@ -23,11 +23,11 @@ from symgrad.frontend.nests import (
     unflatten,
 )
 from symgrad.graph.build import scoped
-from symgrad.graph.dtypes import DTypeLike
+from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import array_of, as_tensor
+from symgrad.graph.operands import array_of, as_tensor, made_by_numpy
 from symgrad.graph.types import Array, Sharding, State, TensorType, write_states
 from symgrad.suggestions import known_as
 
@@ -188,7 +188,7 @@ def change(op: str, x: Any, value: Any, combine: Combine = lambda _old, new: new
     pairs = list(zip(leaves, values, strict=True))
     if any(isinstance(v, Tensor) for v in values):
         return unflatten(nest, [_update(op, leaf, v, combine) for leaf, v in pairs])
-    news = [_combined(op, leaf, np.asarray(v), combine) for leaf, v in pairs]
+    news = [_combined(op, leaf, made_by_numpy(v), combine) for leaf, v in pairs]
     if len(leaves) > 1:
         require_apart(op, leaf_names("x", x), [storage(op, leaf) for leaf in leaves])
     held = [(x.state, new) for x, new in zip(leaves, news, strict=True) if isinstance(x, Variable)]
@@ -222,6 +222,7 @@ def storage(op: str, x: Any) -> Array:
         raise DTypeError(op, f"{x!r} is neither a variable nor an array", source=user_source())
     if not x.flags.writeable:
         raise GraphError(op, f"an array of shape {x.shape} is read-only", source=user_source())
+    as_dtype(x.dtype)
     return x
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from symgrad.call_errors import methods_refuse_arguments
 from symgrad.errors import DTypeError, GraphError, IndexOutOfRangeError, ShapeError, user_source
 from symgrad.frontend.control import with_dtype
 from symgrad.frontend.creation import zeros
@@ -20,6 +21,7 @@ from symgrad.frontend.growth import GrowingArray, grown, looks_for_counters
 from symgrad.frontend.nests import register
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
+from symgrad.graph.operands import made_by_numpy
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.gathering import set_rows
 from symgrad.graph.ops.indexing import index_tensor, take
@@ -30,7 +32,6 @@ from symgrad.graph.ops.views import narrow
 from symgrad.graph.ranges import is_empty, range_of
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import ArrayLiteral, Shape
-from symgrad.suggestions import methods_refuse_arguments
 
 
 @methods_refuse_arguments
@@ -139,7 +140,7 @@ class TensorArray(GrowingArray):
 
     def _taken(self, method: str, index: Any, ndim: int) -> Tensor:
         subject = f"TensorArray.{method}"
-        places = index if isinstance(index, Tensor) else np.asarray(index)
+        places = index if isinstance(index, Tensor) else made_by_numpy(index)
         if places.ndim != ndim:
             given = places.type if isinstance(places, Tensor) else repr(index)
             raise ShapeError(subject, f"index {given} is not of {ndim} axes", source=user_source())
@@ -273,7 +274,7 @@ def _refuse_unknown(subject: str, problem: str) -> NoReturn:
 
 
 def _length(subject: str, value: Any) -> Dim:
-    shape = value.shape if isinstance(value, Tensor) else np.shape(value)
+    shape = value.shape if isinstance(value, Tensor) else made_by_numpy(value).shape
     if not shape:
         raise ShapeError(subject, f"{value!r} has no axis 0", source=user_source())
     return shape[0]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from symgrad.call_errors import methods_refuse_arguments
 from symgrad.graph.dtypes import DTypeLike
-from symgrad.suggestions import methods_refuse_arguments, unknown_attribute
+from symgrad.suggestions import unknown_attribute
 
 Result = TypeVar("Result")
 

@@ -6,16 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from symgrad.call_errors import methods_refuse_arguments
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.late_binding import provided
-from symgrad.suggestions import methods_refuse_arguments
 
 DEVICE = "cpu"
 
 
-def require_device(op: str, device: str | None) -> None:
+def require_device(op: str, device: Any) -> None:
     """Raise `GraphError` for a device that is not the CPU; None is the default one."""
-    if device is not None and device != DEVICE:
+    if device is not None and not (isinstance(device, str) and device == DEVICE):
         problem = f"device {device!r} is not {DEVICE!r}, the only one there is"
         raise GraphError(op, problem, source=user_source())
 

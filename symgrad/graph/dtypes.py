@@ -7,6 +7,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
+from symgrad.argument_types import shortened
 from symgrad.errors import DTypeError, user_source
 from symgrad.records import dataclass
 
@@ -162,7 +163,9 @@ def as_dtype(value: DTypeLike) -> DType:
     found = None if numpy is None else _BY_NUMPY.get(numpy.newbyteorder("="))
     if found is None:
         known = ", ".join(_BY_NAME)
-        raise DTypeError("dtype", f"{value!r} is none of {known}", source=user_source())
+        name = "" if isinstance(value, np.dtype) else "dtype "
+        problem = f"{name}{shortened(value)} is none of {known}"
+        raise DTypeError("dtype", problem, source=user_source())
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, SupportsIndex
 
+from symgrad.argument_types import shortened
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.graph.build import are_same, rebuild, substitute_sizes
 from symgrad.graph.foreign_functions import ForeignFunction
@@ -132,7 +133,11 @@ class Graph(NestedGraph):
         >>> [node.op for node in sg.Graph.parse(text).nodes]
         ['placeholder', 'exp']
         """
-        graph: Graph = provided("parse_graph")(text)
+        given: Any = text
+        if not isinstance(given, str):
+            problem = f"text must be a string, it is {shortened(given)}"
+            raise DTypeError("parse", problem, source=user_source())
+        graph: Graph = provided("parse_graph")(given)
         return graph
 
     def __str__(self) -> str:

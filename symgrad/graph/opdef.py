@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NoReturn, get_args
 
+from symgrad.call_errors import declare_part
 from symgrad.graph.node import (
     Batch,
     Commutes,
@@ -73,6 +74,7 @@ def define(
             assert found == expected, f"op {name}: attributes {found} and {expected} differ"
     structure = _structure(name, kernel)
     adds_to_gradients = structure in (While, Scan)  # to what has arrived at invariants before
+    declare_part(name)
     OPS[name] = OpDef(
         name,
         infer,

@@ -73,7 +73,9 @@ def _literal_of_scalar(value: Scalar, _text: str, wanted: DType | None) -> Array
 
 
 def _as_array(value: Any, wanted: DType | None) -> Array:
-    array = _made_by_numpy(value)
+    array = made_by_numpy(value)
+    if array.dtype.kind in "MSUm" or not _has_numbers(array):  # NumPy would try to convert them
+        wanted = _known_dtype(array, value)
     if isinstance(value, np.ndarray | np.generic):
         wanted = wanted or _known_dtype(array, value)
         # A weight is large: it is copied where it is kept, and not before.
@@ -100,7 +102,8 @@ def _as_array(value: Any, wanted: DType | None) -> Array:
     return convert_numbers(array, wanted)
 
 
-def _made_by_numpy(value: Any) -> Array:
+def made_by_numpy(value: Any) -> Array:
+    """Return what NumPy makes of a value; raises `DTypeError` for lists of different lengths."""
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -108,6 +111,12 @@ def _made_by_numpy(value: Any) -> Array:
     except DTypeError as error:  # of a tensor, which has no value to make an array of
         error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
         raise
+
+
+def _has_numbers(array: Array) -> bool:
+    if array.dtype.kind != "O":
+        return True
+    return all(isinstance(n, (*_PYTHON_SCALARS, np.generic, Size)) for n in array.flat)
 
 
 def _unrounded(value: Any, array: Array) -> tuple[Array, str]:

@@ -13,7 +13,7 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, promote_operands
+from symgrad.graph.operands import as_tensor, cast, made_by_numpy, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, subtract
 from symgrad.graph.ops.comparison import equal, less, not_equal, where
 from symgrad.graph.ops.counting import searchsorted
@@ -157,7 +157,7 @@ def _count(is_kept: Tensor) -> Tensor:
 
 def _starts(offsets: Any, index: Tensor) -> Tensor:
     """Return where bags begin, as an int64 vector; what is known now is checked now."""
-    given = as_tensor(np.asarray(offsets) if isinstance(offsets, list | tuple) else offsets)
+    given = as_tensor(made_by_numpy(offsets) if isinstance(offsets, list | tuple) else offsets)
     if given.ndim != 1 or index.ndim != 1:
         problem = f"offsets: {given.type} and indices: {index.type} are not two vectors"
         raise ShapeError(_OP, problem, source=user_source())

@@ -44,7 +44,12 @@ def glu(x: Any, /, axis: int = -1) -> Tensor:
 
 @public()
 def gumbel_softmax(
-    logits: Any, generator: Any, *, temperature: Any = 1, hard: bool = False, axis: int = -1
+    logits: Any,
+    generator: Any,
+    *,
+    temperature: float | Tensor = 1,
+    hard: bool = False,
+    axis: int = -1,
 ) -> Tensor:
     """Draw by the Gumbel softmax: `softmax((logits + noise) / temperature)` over `axis`.
 

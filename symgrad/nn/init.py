@@ -141,7 +141,7 @@ def orthogonal(
     is_first = len(shape) > 2 and layout == "NCHW"
     outputs = shape[0] if is_first else shape[-1]
     rows = fan_in if math.prod(shape) else 0
-    drawn = np.random.default_rng(seed).standard_normal((max(rows, outputs), min(rows, outputs)))
+    drawn = _generator("orthogonal", seed).standard_normal((max(rows, outputs), min(rows, outputs)))
     q, r = np.linalg.qr(drawn)
     # Of the two signs of each column QR takes one; these make all matrices equally likely.
     q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
@@ -167,7 +167,7 @@ def truncated_normal(
     """
     _check_layout("truncated_normal", layout)
     _check_sizes("truncated_normal", shape)
-    generator = np.random.default_rng(seed)
+    generator = _generator("truncated_normal", seed)
     drawn = generator.standard_normal(tuple(shape))
     while (is_beyond := np.abs(drawn) > 2).any():
         drawn[is_beyond] = generator.standard_normal(int(is_beyond.sum()))
@@ -202,14 +202,20 @@ def _check_sizes(op: str, shape: Sequence[int]) -> None:
             raise ShapeError(op, f"{size!r} is no size", source=user_source())
 
 
+def _generator(op: str, seed: int) -> np.random.Generator:
+    if seed < 0:
+        raise GraphError(op, f"seed is {seed}, it must not be negative", source=user_source())
+    return np.random.default_rng(seed)
+
+
 def _uniform(op: str, shape: Sequence[int], dtype: DTypeLike, seed: int, variance: float) -> Array:
     limit = math.sqrt(3 * variance)
-    drawn = np.random.default_rng(seed).uniform(-limit, limit, tuple(shape))
+    drawn = _generator(op, seed).uniform(-limit, limit, tuple(shape))
     return _rounded(op, drawn, dtype)
 
 
 def _normal(op: str, shape: Sequence[int], dtype: DTypeLike, seed: int, variance: float) -> Array:
-    drawn = np.random.default_rng(seed).normal(0, math.sqrt(variance), tuple(shape))
+    drawn = _generator(op, seed).normal(0, math.sqrt(variance), tuple(shape))
     return _rounded(op, drawn, dtype)
 
 

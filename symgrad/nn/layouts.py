@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
@@ -9,6 +10,8 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.structure import Axes, reshape
 
 Layout = Literal["NHWC", "NCHW"]
+
+_GREATEST = 2**63 - 1
 
 
 def channel_axis(op: str, x: Tensor, layout: Any) -> int:
@@ -38,9 +41,15 @@ def along(values: Tensor, axes: Axes, ndim: int) -> Tensor:
 
 
 def check_count(op: str, name: str, value: Any) -> int:
-    """Return `value`; raises `DTypeError` if it is no int, `GraphError` if it is less than 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    """Return `value`; raises `DTypeError` if it is no int, `GraphError` if it is no size."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, bool):
         raise DTypeError(op, f"{name} is {value!r}, not an int", source=user_source())
-    if int(value) < 1:
+    if count < 1:
         raise GraphError(op, f"{name} is {value!r}, it must be at least 1", source=user_source())
-    return int(value)
+    if count > _GREATEST:
+        raise GraphError(op, f"{name} is {value!r}, beyond all sizes", source=user_source())
+    return count

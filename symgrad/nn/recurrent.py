@@ -199,7 +199,8 @@ def _operands(
 
     A bias that is None is left out.
     """
-    given = {n: w for n, w in zip(_WEIGHTS, weights, strict=False) if w is not None}
+    every = list(zip(_WEIGHTS, weights, strict=False))
+    given = {n: w for i, (n, w) in enumerate(every) if i < 2 or w is not None}
     promoted = promote_operands(op, x, *states.values(), *given.values())
     x, *rest = map(float_operand, promoted)
     start = dict(zip(states, rest, strict=False))

@@ -10,7 +10,8 @@ from typing import Any
 
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.arithmetic import abs, add, divide, maximum, minimum, multiply, negative
+from symgrad.graph.ops import squashing
+from symgrad.graph.ops.arithmetic import add, divide, maximum, minimum, multiply, negative
 from symgrad.graph.ops.comparison import greater, less_equal, where
 from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.powers import hypot
@@ -61,13 +62,12 @@ def mish(x: Any, /) -> Tensor:
 
 @public()
 def softsign(x: Any, /) -> Tensor:
-    """Compute `x / (1 + abs(x))`.
+    """Compute `x / (1 + abs(x))`; the gradient is `1 / (1 + abs(x))**2`.
 
     >>> sg.run(sg.nn.softsign([-1.0, 3.0]))
     array([-0.5 ,  0.75], dtype=float32)
     """
-    x = float_operand(x)
-    return divide(x, add(abs(x), 1))
+    return squashing.softsign(float_operand(x))
 
 
 @public()

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from symgrad.argument_types import shortened
+from symgrad.call_errors import methods_refuse_arguments
 from symgrad.collector import paused_collector
 from symgrad.display.panels import facts, long_table, panel
 from symgrad.display.units import bytes_text
@@ -26,7 +28,6 @@ from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, OwnsVariables, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
-from symgrad.suggestions import methods_refuse_arguments
 
 if TYPE_CHECKING:
     from symgrad.distributed.communicator import Communicator
@@ -91,7 +92,7 @@ class Optimizer(OwnsVariables, ABC):
     def minimize(
         self,
         loss: Any,
-        variables: Any = None,
+        variables: Iterable[Any] | None = None,
         *,
         data_parallel: Any = None,
         shard_state: bool = False,
@@ -285,7 +286,11 @@ def repeated(variables: Iterable[Variable]) -> Variable | None:
 
 def _read_pairs(subject: str, grads_and_vars: Iterable[tuple[Any, Variable]]) -> list[Pair]:
     """Return the pairs that have a gradient, read; raises `GraphError` if there are none."""
-    given = list(grads_and_vars)
+    given: list[Any] = list(grads_and_vars)
+    for pair in given:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            problem = f"{shortened(pair)} is no pair of a gradient and a variable"
+            raise DTypeError(subject, problem, source=user_source())
     pairs = [_read_pair(subject, g, v) for g, v in given if g is not None]
     if not pairs:
         names = ", ".join(v.name or "a variable" for _, v in given)

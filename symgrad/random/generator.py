@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.call_errors import methods_refuse_arguments
 from symgrad.display.panels import facts, panel
 from symgrad.errors import GraphError, user_source
 from symgrad.frontend.state import variable
@@ -35,7 +36,6 @@ from symgrad.random.streams import (
     integer_scalar,
     require_count,
 )
-from symgrad.suggestions import methods_refuse_arguments
 
 _MAX_DRAWS = 2 ** (64 - POSITION_BITS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -155,10 +155,12 @@ def run(fetches: Any, feed_dict: Mapping[Tensor, Any] | None = None) -> Any:
     feeds = dict(feed_dict or {})
     flat, nest = flatten(fetches)
     key = (nest, tuple(flat), tuple(feeds))
-    step = _run_cache.pop(key, None)
+    is_known = all(isinstance(part, Hashable) for part in flat)  # else compile says what it is
+    step = _run_cache.pop(key, None) if is_known else None
     if step is None:
         step = compile(list(feeds), fetches, name="run")
-    _run_cache[key] = step
+    if is_known:
+        _run_cache[key] = step
     while len(_run_cache) > _RUN_CACHE_SIZE:
         _run_cache.popitem(last=False)
     return step(*feeds.values())

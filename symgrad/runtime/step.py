@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.call_errors import methods_refuse_arguments
 from symgrad.collector import paused_collector
 from symgrad.compiler import CompileOptions, prepare
 from symgrad.errors import CompileError, GraphError, user_source
@@ -32,7 +33,6 @@ from symgrad.runtime.choices import FORMATS, STAGES
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.output_nest import output_nest_of
-from symgrad.suggestions import methods_refuse_arguments
 
 if TYPE_CHECKING:
     from symgrad.runtime.aot import ExportedStep

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from symgrad.errors import GraphError, user_source
 from symgrad.graph.dtypes import as_dtype, bfloat16, float16, float32, float64
 from symgrad.graph.types import Array
 
@@ -30,7 +31,12 @@ def assert_allclose(
     >>> sg.testing.assert_allclose({"w": np.float32([0.1])}, {"w": np.float64([0.1])})
     """
     leaves, structure = optree.tree_flatten(actual)
-    for found, wanted in zip(leaves, structure.flatten_up_to(expected), strict=True):
+    try:
+        others = structure.flatten_up_to(expected)
+    except ValueError as error:
+        problem = f"the nests differ: {error}"
+        raise GraphError("assert_allclose", problem, source=user_source()) from error
+    for found, wanted in zip(leaves, others, strict=True):
         _assert_close(np.asarray(found), np.asarray(wanted), rtol, atol)
 
 
@@ -43,8 +49,8 @@ def _assert_close(actual: Array, expected: Array, rtol: float | None, atol: floa
     np.testing.assert_allclose(
         _comparable(actual),
         _comparable(expected),
-        rtol=relative if rtol is None else rtol,
-        atol=absolute if atol is None else atol,
+        rtol=relative if rtol is None else float(rtol),
+        atol=absolute if atol is None else float(atol),
     )
 
 

@@ -54,6 +54,8 @@ def check_gradients(
 
     >>> sg.testing.check_gradients(lambda x: sg.sin(x) * x, [np.array([1.0, 2.0])], order=2)
     """
+    if not (seed >= 0 and step > 0):
+        raise GraphError("check_gradients", f"seed is {seed} and step {step}, one is too small")
     rng = np.random.default_rng(seed)
     if callable(fn_or_ys):
         fn_or_ys, xs, feed = _trace(fn_or_ys, _as_list(xs))
@@ -72,7 +74,7 @@ def check_gradients(
             direction = _normal(rng, x, point[x].shape)
             symbolic = _symbolic_slope(gradient, direction, point)
             numeric = _numeric_slope(ys, weights, x, direction * step, point) / step
-            close = np.isclose(symbolic, numeric, rtol=rtol, atol=atol)
+            close = np.isclose(symbolic, numeric, rtol=float(rtol), atol=float(atol))
             assert close, f"{label}: {symbolic} along a direction, differences give {numeric}"
         ys = [g for g in found if g is not None]
 

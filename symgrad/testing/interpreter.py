@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from symgrad.errors import DTypeError, GraphError
+from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.graph.reference import evaluate
@@ -60,5 +60,6 @@ def _as_input(tensor: Tensor, value: Any) -> Array:
     is_array = isinstance(value, np.ndarray | np.generic)
     if not np.can_cast(array.dtype, wanted, "safe" if is_array else "same_kind"):
         label = tensor.name or tensor.node.op
-        raise DTypeError(label, f"{array.dtype.name} is fed, {tensor.type} is wanted")
+        problem = f"{label}: {array.dtype.name} is fed, {tensor.type} is wanted"
+        raise DTypeError("interpret", problem, source=user_source())
     return array.astype(wanted)

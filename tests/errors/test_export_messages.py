@@ -74,7 +74,7 @@ def test_a_folder_that_does_not_exist(tmp_path):
 
 def test_a_target_that_is_not_known(tmp_path):
     assert_refused(lambda: NEXT.export(tmp_path / "a", target="z80"), RuntimeError, """
-        compile: target 'z80' is none of native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
+        export: target 'z80' is none of native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64
           --> <here>
     """)  # fmt: skip
 

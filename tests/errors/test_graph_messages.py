@@ -162,8 +162,8 @@ def test_dtypes_that_meet_nowhere():
 
 def test_a_dtype_that_there_is_not():
     assert_refused(lambda: sg.placeholder((2,), "float8"), TypeError, """
-        dtype: 'float8' is none of bool, int8, int16, int32, int64, uint8, uint16, uint32, \
-uint64, float16, bfloat16, float32, float64, complex64, complex128
+        placeholder: dtype 'float8' is none of bool, int8, int16, int32, int64, uint8, uint16, \
+uint32, uint64, float16, bfloat16, float32, float64, complex64, complex128
           --> <here>
     """)  # fmt: skip
 
@@ -233,10 +233,10 @@ def test_what_is_no_update_of_a_graph():
           --> <here>
     """)  # fmt: skip
     assert_refused(lambda: sg.Update(nothing, x), TypeError, """
-        update: the variable is NoneType, not a Variable
+        Update: the variable is NoneType, not a Variable
           --> <here>
     """)  # fmt: skip
     assert_refused(lambda: sg.Update(w, nothing), TypeError, """
-        update: the value is NoneType, not a Tensor
+        Update: the value is NoneType, not a Tensor
           --> <here>
     """)  # fmt: skip

@@ -83,7 +83,7 @@ def test_uniform_limits_out_of_order(high: float) -> None:
 
 def test_limits_that_do_not_broadcast():
     assert_refused(lambda: RNG.uniform((2,), high=sg.ones((3,))), ValueError, """
-        broadcast_to: x: f32[3] does not broadcast to [2]
+        uniform: x: f32[3] does not broadcast to [2]
           --> <here>
     """)  # fmt: skip
 

@@ -3,7 +3,8 @@
 An error is measured in units in the last place of what is right, however small that is: a
 derivative that is a difference of nearly equal numbers has no digits where these nearly cancel.
 Not in the table are slopes that are made of a result, so that no other exponential is taken, as
-1 - tanh**2 and y * (1 - y) of sigmoid and softmax: their error is relative to the largest slope.
+1 - tanh**2 and y * (1 - y) of sigmoid and softmax: their error is relative to the largest slope, as
+in JAX and PyTorch, and so is that of the second derivatives of silu and mish.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ _POINTS = {
     "all": np.concatenate([-_SIZES, _SIZES]).astype(np.float32),
     "positive": _SIZES.astype(np.float32),
     "negative": -_SIZES.astype(np.float32),
+    "above 1": np.concatenate([1 + np.exp2(-np.arange(3.0, 24)), _SIZES[_SIZES > 1]]).astype(
+        np.float32
+    ),
+    "moderate": np.concatenate([-_SIZES[_SIZES < 8], _SIZES[_SIZES < 8]]).astype(np.float32),
+    "near 0": np.concatenate([-_SIZES[_SIZES < 1], _SIZES[_SIZES < 1]]).astype(np.float32),
+    "small": np.concatenate([-_SIZES[_SIZES < 6], _SIZES[_SIZES < 6]]).astype(np.float32),
 }
 
 
@@ -38,6 +45,17 @@ def _unit(alpha: float = 1.0, scale: float = 1.0, width: float = 1.0) -> tuple[E
         lambda x: s * (1 if x > 0 else a / w * mp.exp(x / w)),
         lambda x: s * (0 if x > 0 else a / w**2 * mp.exp(x / w)),
     )
+
+
+def _by_taylor(function: Exact) -> tuple[Exact, ...]:
+    """Return a function with the derivatives that mpmath finds by differences of many digits."""
+    slope, curvature = (lambda x, n=n: mp.diff(function, x, n, relative=True) for n in (1, 2))
+    return function, slope, curvature
+
+
+def _normal(x: Any) -> Any:
+    """Return the slope of erf."""
+    return 2 / mp.sqrt(mp.pi) * mp.exp(-x * x)
 
 
 def _gate(x: Any) -> Any:
@@ -99,6 +117,37 @@ _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
      (lambda x: 2 * _softplus(-x), lambda x: -2 * _sigmoid(-x), lambda x: 2 * _bell(x)), "all", 3),
     ("binary cross-entropy of a 0 beside weights",
      lambda x: _binary_loss(x, 0, positive_weights=2), (_softplus, _sigmoid, _bell), "all", 3),
+    ("softsign", sg.nn.softsign, (lambda x: x / (1 + abs(x)), lambda x: (1 + abs(x)) ** -2,
+                                  lambda x: -2 * mp.sign(x) * (1 + abs(x)) ** -3), "all", 5),
+    ("tanh_shrink", sg.nn.tanh_shrink, (lambda x: x - mp.tanh(x), lambda x: mp.tanh(x) ** 2,
+                                        lambda x: 2 * mp.tanh(x) * mp.sech(x) ** 2), "near 0", 4),
+    ("hypot of 1", lambda x: sg.hypot(x, 1.0),
+     (lambda x: mp.hypot(x, 1), lambda x: x / mp.hypot(x, 1), lambda x: mp.hypot(x, 1) ** -3),
+     "all", 6),
+    ("squareplus", sg.nn.squareplus,
+     (lambda x: (x + mp.hypot(x, 2)) / 2, lambda x: (1 + x / mp.hypot(x, 2)) / 2,
+      lambda x: 2 * mp.hypot(x, 2) ** -3), "all", 8),
+    *[(name, getattr(sg, name), _by_taylor(exact), where, 4) for name, exact, where in (
+        ("exp", mp.exp, "moderate"), ("sin", mp.sin, "moderate"), ("cos", mp.cos, "moderate"),
+        ("tan", mp.tan, "moderate"), ("sinh", mp.sinh, "moderate"), ("cosh", mp.cosh, "moderate"),
+        ("log", mp.log, "positive"), ("log2", lambda x: mp.log(x, 2), "positive"),
+        ("log10", mp.log10, "positive"), ("sqrt", mp.sqrt, "positive"),
+        ("reciprocal", lambda x: 1 / x, "positive"), ("atan", mp.atan, "moderate"),
+        ("acosh", mp.acosh, "above 1"),
+    )],
+    ("rsqrt", sg.rsqrt, _by_taylor(lambda x: mp.sqrt(x) ** -1), "positive", 7),
+    ("sinc", sg.sinc, _by_taylor(mp.sincpi), "moderate", 4),
+    ("gammaln", sg.special.gammaln, (lambda x: mp.loggamma(x).real, mp.digamma,
+                                     lambda x: mp.psi(1, x)), "above 1", 4),
+    ("digamma", sg.special.digamma, (mp.digamma, lambda x: mp.psi(1, x), lambda x: mp.psi(2, x)),
+     "above 1", 4),
+    ("entr", sg.special.entr, (lambda x: -x * mp.log(x), lambda x: -mp.log(x) - 1,
+                               lambda x: -1 / x), "positive", 5),
+    # What x * x is rounded to is multiplied by as much in an exponential.
+    ("erf", sg.special.erf, (mp.erf, _normal, lambda x: -2 * x * _normal(x)), "small", 40),
+    ("erfc", sg.special.erfc, (mp.erfc, lambda x: -_normal(x), lambda x: 2 * x * _normal(x)),
+     "small", 40),
+    ("ndtr", sg.special.ndtr, (mp.ncdf, mp.npdf, lambda x: -x * mp.npdf(x)), "small", 50),
     ("log1p", sg.log1p, (mp.log1p, lambda x: 1 / (1 + x), lambda x: -((1 + x) ** -2)),
      "positive", 4),
     ("asinh", sg.asinh, (mp.asinh, lambda x: mp.hypot(x, 1) ** -1,

@@ -11,7 +11,7 @@ import numpy as np
 import symgrad as sg
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
-from symgrad.graph.ops.powers import one_less_square
+from symgrad.graph.ops.powers import leg_share, one_less_square
 from symgrad.graph.ops.trigonometry import cospi_op, sinpi_op
 from tests.support.case import FLOATS, INTEGERS, NUMBERS, Case, Real
 
@@ -84,6 +84,17 @@ _POWERS = (
         2,
         _UNARY_SHAPES,
         slack=2,
+    ),
+    # Its gradient is that of a function of two: the third is their hypot.
+    Case(
+        "leg_share",
+        "leg_share",
+        lambda x, y: leg_share(x, y, sg.hypot(x, y)),
+        lambda x, y: x / np.hypot(x, y),
+        (Real((3, 4), 0.5, 3.0), Real((3, 4))),
+        FLOATS,
+        2,
+        slack=4,
     ),
     _unary("exp2", np.exp2, slack=4),
     _unary("log2", _in_double(np.log2), 0.2, 4.0, accepts=(*INTEGERS, *FLOATS)),

@@ -19,15 +19,21 @@ def _row(
     also: tuple[tuple[tuple[int, ...], ...], ...] = (),
     symbolic: bool = True,
     slack: float = 8.0,
+    op: str | None = None,
 ) -> Case:
-    return Case(name, None, build, expected, inputs, also=also, symbolic=symbolic, slack=slack)
+    return Case(name, op, build, expected, inputs, also=also, symbolic=symbolic, slack=slack)
 
 
 _X = Real((3, 4), -4.0, 4.0, kinks=(-1.0, -0.5, 0.0, 0.5, 1.0))
 
 
-def _scalar(name: str, function: Callable[[Any], Any], expected: Callable[[Any], Any]) -> Case:
-    return _row(name, function, expected, _X)
+def _scalar(
+    name: str,
+    function: Callable[[Any], Any],
+    expected: Callable[[Any], Any],
+    op: str | None = None,
+) -> Case:
+    return _row(name, function, expected, _X, op=op)
 
 
 def _mish(x: Any) -> Any:
@@ -38,12 +44,12 @@ _ACTIVATIONS = (
     _scalar("celu", lambda x: sg.nn.celu(x, 2.0),
             lambda x: np.where(x > 0, x, 2 * np.expm1(x / 2))),
     _scalar("mish", sg.nn.mish, _mish),
-    _scalar("softsign", sg.nn.softsign, lambda x: x / (1 + np.abs(x))),
+    _scalar("softsign", sg.nn.softsign, lambda x: x / (1 + np.abs(x)), op="softsign"),
     _scalar("squareplus", sg.nn.squareplus, lambda x: (x + np.sqrt(x * x + 4)) / 2),
     _scalar("soft_shrink", sg.nn.soft_shrink,
             lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0)),
     _scalar("hard_shrink", sg.nn.hard_shrink, lambda x: np.where(np.abs(x) > 0.5, x, 0)),
-    _scalar("tanh_shrink", sg.nn.tanh_shrink, lambda x: x - np.tanh(x)),
+    _scalar("tanh_shrink", sg.nn.tanh_shrink, lambda x: x - np.tanh(x), op="tanh_shrink"),
     _scalar("sparse_plus", sg.nn.sparse_plus,
             lambda x: np.where(x < 1, (np.clip(x, -1, 1) + 1) ** 2 / 4, x)),
     _scalar("softmin", sg.nn.softmin, lambda x: np.exp(-x) / np.exp(-x).sum(-1, keepdims=True)),

@@ -44,6 +44,7 @@ from symgrad.graph.ops.triangles import (
     triangle,
 )
 from symgrad.graph.ops.triangular import check_square
+from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
 
@@ -253,7 +254,7 @@ def _products_without_two(s: Tensor) -> Tensor:
     def before(x: Tensor, *, reverse: bool = False) -> Tensor:
         return apply(cumprod_op, x, axis=x.ndim - 1, reverse=reverse, exclusive=True)
 
-    def spread(x: Tensor, *shape: object) -> Tensor:
+    def spread(x: Tensor, *shape: Dim) -> Tensor:
         return broadcast_to(reshape(x, (*batch, *shape)), (*batch, n, n))
 
     rows = spread(s, 1, n)

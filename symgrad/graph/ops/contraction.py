@@ -291,6 +291,8 @@ def _contracted_axes(
                 "tensordot", f"{axes} axes of a: {a.type} and b: {b.type}", source=user_source()
             )
         return list(range(a.ndim - axes, a.ndim)), list(range(axes))
+    if len(axes) != 2:
+        raise ShapeError("tensordot", f"axes {axes!r} are not of two", source=user_source())
     first, second = (
         [normalize_axis("tensordot", axis, t.ndim) for axis in _as_tuple(given)]
         for t, given in zip((a, b), axes, strict=True)

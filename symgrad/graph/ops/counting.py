@@ -82,7 +82,7 @@ def size_tensor(x: Tensor) -> Tensor:
 
 
 @public(functions=[np.lexsort])
-def lexsort(keys: Any, /, axis: int = -1) -> Tensor:
+def lexsort(keys: Tensor | Sequence[Any], /, axis: int = -1) -> Tensor:
     """Return the positions along `axis` that sort by several keys, of which the last comes first.
 
     `keys` is a sequence of tensors of one shape, or a tensor with the keys along its first axis.
@@ -163,7 +163,7 @@ def histogram(
     x: Any,
     /,
     bins: Any = 10,
-    range: Any = None,
+    range: Sequence[Any] | None = None,
     density: bool | None = None,
     weights: Any = None,
 ) -> tuple[Tensor, Tensor]:
@@ -210,6 +210,8 @@ def _edges(values: Tensor, bins: Any, range: Any, dtype: DType) -> Tensor:
     if bins < 1:
         raise ShapeError("histogram", f"bins is {bins}, less than one", source=user_source())
     given: Sequence[Any] = range if range is not None else (min(values), max(values))
+    if len(given) != 2:
+        raise ShapeError("histogram", f"range {range!r} is no pair", source=user_source())
     low, high = (cast(as_tensor(bound), dtype) for bound in given)
     # As in NumPy: where all is the same, half a unit to both sides.
     is_flat = equal(low, high)

@@ -71,7 +71,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
 
 def _variables(op: str, m: Any, y: Any, rowvar: bool) -> tuple[Tensor, DType]:
     """Return variables as rows, in the dtype they are computed in, and the one of the result."""
-    parts = [float_operand(part) for part in (m, y) if part is not None]
+    parts = [float_operand(part) for part in (m, *(() if y is None else (y,)))]
     parts = promote_operands(op, *parts)
     for name, part in zip(("x", "y"), parts, strict=False):
         if part.ndim > 2:

@@ -37,7 +37,8 @@ def diff(
     given = [part for part in (prepend, tensor, append) if part is not None]
     parts = [_with_axes(tensor, part, axis) for part in promote_operands("diff", *given)]
     joined = concat(parts, axis=axis)
-    for _ in range(n):
+    size = joined.shape[axis]
+    for _ in range(min(n, size) if isinstance(size, int) else n):  # of none there are none
         joined = _differences(joined, axis)
     return joined
 

@@ -19,6 +19,7 @@ from symgrad.graph.operands import (
     cast,
     constant,
     holds_size,
+    made_by_numpy,
     normalize_axis,
     promote_operands,
 )
@@ -60,7 +61,7 @@ def as_int64(index: Tensor) -> Tensor:
 
 def known_index(op: str, index: Any, size: Dim, axis: int) -> np.ndarray[Any, Any]:
     """Return an index that is no tensor as an int64 array, counted from 0 if `size` is known."""
-    array = np.asarray(index)
+    array = made_by_numpy(index)
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

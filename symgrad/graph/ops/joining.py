@@ -126,7 +126,7 @@ def column_stack(arrays: Sequence[Any], /) -> Tensor:
 
 
 @public()
-def array_split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Tensor]:
+def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Tensor]:
     """Cut `x` along `axis` as `split` does, but into parts that need not be equal.
 
     Of n parts of a size that does not divide the first ones are longer by one element.
@@ -163,7 +163,7 @@ def _split_at(x: Tensor, places: list[int], axis: int) -> list[Tensor]:
 
 
 @public(functions=[np.hsplit])
-def hsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
+def hsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
     """Cut `x` along its second axis, a vector along its first.
 
     >>> sg.run(sg.hsplit([1, 2, 3, 4], 2))
@@ -174,7 +174,7 @@ def hsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
 
 
 @public(functions=[np.vsplit])
-def vsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
+def vsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
     """Cut `x`, of at least two axes, along its first axis.
 
     >>> [part.shape for part in sg.vsplit(sg.zeros((4, 3)), 2)]
@@ -184,7 +184,7 @@ def vsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
 
 
 @public(functions=[np.dsplit])
-def dsplit(x: Any, indices_or_sections: Any, /) -> list[Tensor]:
+def dsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
     """Cut `x`, of at least three axes, along its third axis.
 
     >>> [part.shape for part in sg.dsplit(sg.zeros((2, 2, 6)), 3)]
@@ -210,6 +210,8 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
            [1, 3]], dtype=int32)
     """
     x = as_tensor(x)
+    if len(axes) != 2:
+        raise ShapeError("rot90", f"axes {axes!r} are not two", source=user_source())
     first, second = (normalize_axis("rot90", a, x.ndim, "axes") for a in axes)
     if first == second:
         raise ShapeError("rot90", f"axis {first} is given twice", source=user_source())

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, normalize_axes
+from symgrad.graph.operands import as_tensor, cast, made_by_numpy, normalize_axes
 from symgrad.graph.ops.arithmetic import add, clip, maximum, multiply, subtract
 from symgrad.graph.ops.comparison import equal, isnan, logical_not, logical_or, where
 from symgrad.graph.ops.gathering import gather
@@ -153,6 +153,8 @@ def _shares(op: str, q: Any, whole: float) -> Tensor | np.ndarray[Any, Any]:
         if not (q.dtype.is_float or q.dtype.is_integer):
             raise DTypeError(op, f"q: {q.type} is no number", source=user_source())
         return clip(multiply(cast(q, dtypes.float64), 1 / whole), 0.0, 1.0)
+    if made_by_numpy(q).dtype.kind not in "biuf":
+        raise DTypeError(op, f"q: {q!r} is no number", source=user_source())
     given = np.asarray(q, np.float64)
     if not ((given >= 0) & (given <= whole)).all():
         raise ShapeError(op, f"q: {q!r} is not between 0 and {whole:g}", source=user_source())

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import GraphError, ShapeError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor
+from symgrad.graph.operands import as_tensor, made_by_numpy
 from symgrad.graph.ops.arithmetic import clip, minimum, remainder, subtract
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.slicing import place
@@ -49,8 +49,13 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
 
 
 def _pairs(name: str, given: Any, x: Tensor) -> np.ndarray[Any, Any]:
+    pairs = made_by_numpy(given)
+    kinds = "iu" if name == "pad_width" else "biufc"
+    if pairs.dtype.kind not in kinds and pairs.size:
+        problem = f"{name} {given!r} are no {'integers' if kinds == 'iu' else 'numbers'}"
+        raise DTypeError("pad", problem, source=user_source())
     try:
-        return np.broadcast_to(np.asarray(given), (x.ndim, 2))
+        return np.broadcast_to(pairs, (x.ndim, 2))
     except ValueError as error:
         problem = f"{name} {given} are no pair for each axis of x: {x.type}"
         raise ShapeError("pad", problem, source=user_source()) from error

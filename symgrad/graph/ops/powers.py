@@ -16,7 +16,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops.arithmetic import divide, isinf, multiply, subtract
+from symgrad.graph.ops.arithmetic import divide, isinf, multiply, negative, subtract
 from symgrad.graph.ops.comparison import equal, logical_and, where
 from symgrad.graph.ops.elementwise import (
     filled_like,
@@ -195,7 +195,32 @@ def hypot(x: Any, y: Any, /) -> Tensor:
 def _hypot_grad(node: Node, g: Tensor) -> Grads:
     x, y = node.inputs
     length = nonzero_length(node.output)
-    return multiply(g, divide(x, length)), multiply(g, divide(y, length))
+    return multiply(g, leg_share(x, y, length)), multiply(g, leg_share(y, x, length))
+
+
+def leg_share(x: Tensor, y: Tensor, length: Tensor) -> Tensor:
+    """Return `x / length`, where `length` is hypot(x, y), whose derivative does not cancel.
+
+    Differentiated as a quotient it would be `1 / length - x**2 / length**3`.
+    """
+    return apply(leg_share_op, x, y, length)
+
+
+def _leg_share_grad(node: Node, g: Tensor) -> Grads:
+    _, y, length = node.inputs
+    other = divide(y, length)
+    scaled = multiply(divide(g, length), other)
+    # Of the length there is nothing left: it is that of the operands.
+    return multiply(scaled, other), negative(multiply(scaled, node.output)), None
+
+
+leg_share_op = elementwise(
+    "leg_share",
+    infer=infer_same("leg_share", is_float),
+    reference=rounded_from_double(lambda x, _y, length: x / length),
+    grad=_leg_share_grad,
+    body=lambda s, x, _y, length: s.call("div", x, length),
+)
 
 
 def nonzero_length(length: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, meet_shapes, normalize_axis
+from symgrad.graph.operands import as_tensor, cast, made_by_numpy, meet_shapes, normalize_axis
 from symgrad.graph.ops.arithmetic import divide, maximum
 from symgrad.graph.ops.comparison import greater_equal, less, logical_and, where
 from symgrad.graph.ops.conversion import size_of
@@ -144,7 +144,7 @@ def _number(op: str, data: Any) -> Tensor:
 
 
 def _ids(op: str, rows: Tensor, segment_ids: Any) -> Tensor:
-    ids = as_tensor(np.asarray(segment_ids) if isinstance(segment_ids, list) else segment_ids)
+    ids = as_tensor(made_by_numpy(segment_ids) if isinstance(segment_ids, list) else segment_ids)
     if ids.ndim and 0 in ids.shape and not isinstance(segment_ids, Tensor):
         ids = cast(ids, dtypes.int64)  # NumPy takes an empty list for floats
     if not ids.dtype.is_integer:
@@ -246,7 +246,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Shape) -> Tensor:
 
 def _vectors(op: str, indices: Any, shape: Shape) -> list[Tensor]:
     """Return the components of index vectors, one for each of the first axes."""
-    index = indices if isinstance(indices, Tensor) else as_tensor(np.asarray(indices))
+    index = indices if isinstance(indices, Tensor) else as_tensor(made_by_numpy(indices))
     count = index.shape[-1] if index.ndim else None
     if not isinstance(count, int) or count > len(shape):
         raise ShapeError(

@@ -181,6 +181,8 @@ def require_several(op: str, arrays: Any) -> None:
     if isinstance(arrays, Tensor):
         problem = f"{arrays.type} is one tensor, and a list of tensors is joined"
         raise DTypeError(op, problem, hint="use sg.unstack for its slices", source=user_source())
+    if not len(arrays):
+        raise ShapeError(op, "there are no tensors to join", source=user_source())
 
 
 @public(is_standard=True, known_as=["cat", "concatenate"])
@@ -196,8 +198,6 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Tensor:
            [5, 6]], dtype=int32)
     """
     require_several("concat", arrays)
-    if not arrays:
-        raise ShapeError("concat", "there are no tensors to join", source=user_source())
     parts = promote_operands("concat", *arrays)
     if axis is None:
         parts, axis = [reshape(t, (t.size,)) for t in parts], 0
@@ -303,8 +303,6 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Tensor:
            [2, 4]], dtype=int32)
     """
     require_several("stack", arrays)
-    if not arrays:
-        raise ShapeError("stack", "there are no tensors to join", source=user_source())
     parts = promote_operands("stack", *arrays)
     position = normalize_axis("stack", axis, parts[0].ndim + 1)
     with called("stack"):

@@ -85,7 +85,7 @@ sum_op = define(
 
 
 @public(is_standard=True, known_as=["expand"])
-def broadcast_to(x: Any, /, shape: Sequence[Any]) -> Tensor:
+def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
     """Broadcast `x` to `shape` as NumPy does; itself if it has that shape.
 
     The gradient is summed over the axes that were stretched.
@@ -158,7 +158,7 @@ broadcast_to_op = define(
 
 
 @public(is_standard=True)
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+def reshape(x: Any, /, shape: Dim | Sequence[Dim], *, copy: bool | None = None) -> Tensor:
     """Give `x` another shape with as many elements; one size may be -1.
 
     Tensors are values, so `copy` makes no difference: no result changes with another tensor.

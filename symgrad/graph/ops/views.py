@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis
+from symgrad.graph.operands import as_tensor, made_by_numpy, normalize_axes, normalize_axis
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
@@ -88,7 +89,7 @@ def narrow(x: Tensor, axis: int, start: Dim, size: Dim) -> Tensor:
 
 
 @public(functions=[np.split])
-def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Tensor]:
+def split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Tensor]:
     """Cut `x` along `axis` into so many equal parts, or at the given indices, as NumPy does.
 
     >>> sg.run(sg.split([1, 2, 3, 4], [1, 3]))
@@ -223,7 +224,7 @@ def _known_counts(x: Tensor, repeats: Any, axis: int) -> np.ndarray[Any, Any]:
             hint="give an array, or sg.take with indices of a known shape",
             source=user_source(),
         )
-    counts = np.asarray(repeats.array if isinstance(repeats, ArrayLiteral) else repeats)
+    counts = made_by_numpy(repeats.array if isinstance(repeats, ArrayLiteral) else repeats)
     if counts.dtype.kind not in "iu" and counts.size:
         raise DTypeError("repeat", f"repeats {repeats!r} are no integers", source=user_source())
     size = x.shape[axis]

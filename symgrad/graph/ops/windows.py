@@ -30,7 +30,7 @@ from symgrad.graph.types import Array, Shape, TensorType, static
 
 
 @public()
-def dynamic_slice(x: Any, starts: Any, sizes: Sequence[Dim]) -> Tensor:
+def dynamic_slice(x: Any, starts: Tensor | Sequence[Any], sizes: Sequence[Dim]) -> Tensor:
     """Slice a block of `sizes` out of `x` that begins at `starts`, which a program computes.
 
     `starts` is an integer vector or a sequence of integers and integer scalars, one for each axis.
@@ -55,7 +55,7 @@ def dynamic_slice(x: Any, starts: Any, sizes: Sequence[Dim]) -> Tensor:
 
 
 @public()
-def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Tensor:
+def dynamic_update_slice(x: Any, update: Any, starts: Tensor | Sequence[Any]) -> Tensor:
     """Write the block `update` into `x` from `starts` on, which a program computes.
 
     `starts` is as in `dynamic_slice`, and clamped as there. The dtype is that of `x`, to which

@@ -14,7 +14,7 @@ from symgrad.codegen.program.registers import timed_as_one
 from symgrad.display.markup import Html, html_table
 from symgrad.display.panels import bar, panel
 from symgrad.display.units import seconds_text, share_text
-from symgrad.errors import Source
+from symgrad.errors import CompileError, Source, user_source
 from symgrad.graph.dtypes import float32
 from symgrad.graph.types import Array
 from symgrad.records import dataclass
@@ -243,6 +243,9 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     a clock around: its time is measured as a whole, and divided among its kernels as they take it
     when they are called. The state is put back as it was.
     """
+    if repeat < 1:
+        problem = f"repeat is {repeat}, it must be at least 1"
+        raise CompileError("profile", problem, source=user_source())
     program = executable.program
     calls = _measured(executable, arrays, repeat, whole_loops=False)
     routines = (routine.instrs for routine in program.routines)
