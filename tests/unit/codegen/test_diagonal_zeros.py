@@ -279,6 +279,29 @@ def test_causal_attention_leaves_out_weights_of_keys_behind_a_query(target):
     assert all(other == alone for other in others)
 
 
+@pytest.mark.parametrize(("heads", "length", "rows"), [(5, 128, 1), (9, 64, 2)])
+def test_a_sum_that_underflows_has_the_same_sign_on_any_number_of_threads(heads, length, rows):
+    """Five heads are fused by batches on one thread alone, and of little is no block of rows.
+
+    The first key has a small weight and a value below 0 that underflows with it, others before the
+    33rd have -0, and zeros by what is behind would make 0 of it.
+    """
+    shape = heads, length, 64
+    q, k, v = (sg.placeholder(shape, "float32") for _ in range(3))
+    graph = Graph([sg.nn.scaled_dot_product_attention(q, k, v, causal=True)], [q, k, v])
+    queries, keys, values = (np.zeros(shape, np.float32) for _ in range(3))
+    queries[:, :, 0], keys[:, 0, 0] = 1.0, -40.0
+    values[:, :32], values[:, 32:], values[:, 0] = -0.0, 1.0, -1.4e-45
+    options = [
+        CompileOptions(target_named("native"), 1, False, False, Threads(count, 0.0))
+        for count in (1, 2, 4)
+    ]
+    arrays = [queries, keys, values]
+    alone, *others = [run_native(Executable(graph, o), arrays).outputs[0] for o in options]
+    assert np.signbit(alone).all(axis=(0, 2)).sum() >= rows
+    assert all(other.tobytes() == alone.tobytes() for other in others)
+
+
 def test_all_levels_agree():
     graph, arrays = attention()
     with mock.patch.object(fuse_products, "BYTES_OF_PRODUCTS", 0):
