@@ -244,6 +244,21 @@ def test_terms_are_left_out():
     assert all((a != b).any() for a, b in zip(found[1:], wanted[1:], strict=True))
 
 
+def test_what_no_tile_leaves_out_may_be_infinite():
+    """A mask that is said to hold for less: terms are left out though one that all have is inf."""
+    triangle, target = Triangle(80, 48, 40, "float32"), target_named("native")
+    less = np.tril(triangle.mask, 10).reshape(-1)
+    told = leave_out_zeros(triangle.kernel, {"m": less}, target)
+    for row, is_left_out in ((0, True), (10, True), (79, False)):
+        buffers = triangle.buffers()
+        buffers["v"][48 * row] = np.inf
+        (_, found, *_), (_, wanted, *_) = (
+            run_machine_code(k, target, buffers) for k in (told, untold(told))
+        )
+        finite = np.isfinite(found) & np.isfinite(wanted)
+        assert (found[finite] != wanted[finite]).any() == is_left_out
+
+
 def attention(mask: Any = None) -> tuple[Graph, list[Array]]:
     """Return causal attention with its gradients, or attention with a mask."""
     shape = (8, 128, 64)
