@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import Const, Fold, For, Kernel, Product, Store
+from symgrad.codegen.loops.language import Const, For, Kernel, Product, Store
 from symgrad.codegen.loops.parse import parse_kernel
-from symgrad.codegen.loops.rewrite import is_free_of, statements
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.program import fuse_products
 from symgrad.codegen.program.language import Program, buffers_of, with_routines
 from symgrad.codegen.schedule.fuse_products import rows_of_block
@@ -176,27 +175,6 @@ def test_sums_of_a_piece_of_one_block_are_not_cleared(length, is_cleared):
 def test_memory_of_attention_grows_with_the_length():
     short, long = (step_of(attention((1, n, 64))[0]).program.arena_bytes for n in (1024, 2048))
     assert long < 2.2 * short
-
-
-def loops_side_by_side(graph: Graph, l2_bytes: int) -> list[tuple[For, For]]:
-    """Return the loops over rows of a block that follow one another, given a near cache."""
-    target = target_named("native")
-    target = replace(target, memory=replace(target.memory, l2_bytes=l2_bytes))
-    options = CompileOptions(target, 1, False, False, ONE_THREAD)
-    program = Executable(graph, options).program
-    nests = [s for kernel in program.kernels for s in statements(kernel.body) if isinstance(s, For)]
-    (blocks,) = (nest for nest in nests if any(isinstance(s, Product) for s in nest.body))
-    pairs = pairwise(blocks.body)
-    return [(a, b) for a, b in pairs if isinstance(a, For) and isinstance(b, For)]
-
-
-def test_rows_of_several_stages_are_one_loop_but_what_waits_for_a_fold():
-    """Of 256 rows of 1 KB: all maxima are known before exponentials, if a near cache has them."""
-    graph, _ = attention((4, 256, 64))
-    assert loops_side_by_side(graph, (256 << 10) - 1) == []
-    pairs = loops_side_by_side(graph, 256 << 10)
-    assert pairs
-    assert all(not is_free_of(a.body, Fold) for a, _ in pairs)
 
 
 @pytest.mark.parametrize("shape", [(6, 256, 64), (1, 512, 64), (2, 3, 320, 32), (3, 500, 16)])
