@@ -122,8 +122,11 @@ class _LoopNest:
         plan, k = self._plan, self._sizes.k
         region = region or whole_region(plan, self._sizes.row_tiles)
         if plan.diagonal is not None:
-            at, sizes = self._places.right_at, self._sizes
-            self._is_zero_left_out = emit_is_right_finite(self._builder, plan, at, sizes)
+            places, sizes, builder = self._places, self._sizes, self._builder
+            last_row, _, _ = places.rows_of(builder.sub(sizes.row_tiles, index(1)))
+            self._is_zero_left_out = emit_is_right_finite(
+                builder, plan, places.right_at, sizes, last_row
+            )
         with (
             using_matrix_unit(self._builder) if plan.method == "matrix" else nullcontext(),
             self._blocks(region.tiles, plan.row_tiles, plan.band_tiles) as band,

@@ -63,18 +63,19 @@ def emit_is_right_finite(
     plan: ContractPlan,
     right_at: Callable[[ir.Value, ir.Value], ir.Value],
     sizes: PlanSizes,
+    last_row: ir.Value,
 ) -> ir.Value:
     """Return whether all rows of the right are finite that a tile leaves out.
 
-    Bits of a float without its sign are those of an integer, which are the greater the greater it
-    is, and those of nan behind those of inf.
+    The last tile begins at `last_row`. Bits of a float without its sign are those of an integer,
+    which are the greater the greater it is, and those of nan behind those of inf.
     """
     assert sizes.diagonal is not None, "no zeros are beside a diagonal"
     bits = plan.compute.bits
     kind = ir.VectorType(ir.IntType(bits), plan.lanes)
     zero = ir.Constant(kind, None)
     magnitude = ir.Constant(kind, [(1 << (bits - 1)) - 1] * plan.lanes)
-    begin, end = _left_out(builder, plan, sizes)
+    begin, end = _left_out(builder, sizes, last_row)
     columns = range(0, plan.columns, plan.lanes)
     before = builder.block
     loop, after = (builder.append_basic_block(name) for name in ("look", "looked"))
@@ -111,13 +112,12 @@ def emit_is_right_finite(
 
 
 def _left_out(
-    builder: ir.IRBuilder, plan: ContractPlan, sizes: PlanSizes
+    builder: ir.IRBuilder, sizes: PlanSizes, last_row: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
     """Return from which to which term there may be some that a tile leaves out."""
     assert sizes.diagonal is not None, "no zeros are beside a diagonal"
     first, stop = sizes.diagonal
-    low = builder.mul(sizes.row_tiles, sizes.tile_rows)
-    below = _clamped(builder, builder.add(low, first), index(0), sizes.k)
+    below = _clamped(builder, builder.add(last_row, first), index(0), sizes.k)
     above = _clamped(builder, stop, index(0), sizes.k)
     is_below = builder.icmp_signed("<", index(0), below)
     is_above = builder.icmp_signed("<", above, sizes.k)

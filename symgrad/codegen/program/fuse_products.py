@@ -20,13 +20,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Fold, Kernel, Mode, Param
 from symgrad.codegen.loops.rewrite import is_free_of
-from symgrad.codegen.program.fuse_batches import RowKernel, fuse_by_batches
+from symgrad.codegen.program.fuse_batches import RowKernel
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
@@ -60,15 +60,21 @@ from symgrad.passes.fusion.buffers import Buffer
 _LABELS = 4
 
 
-def fuse_products(program: Program, machine: Machine, alone: Mapping[str, Kernel]) -> Program:
+def fuse_products(
+    program: Program,
+    machine: Machine,
+    alone: Mapping[str, Kernel],
+    by_rows: MutableMapping[str, RowKernel],
+) -> Program:
     """Fuse products with what reads their rows: return `program` with blocks of these in cache.
 
     `alone` are kernels that threads share as they are for one thread: how many there are changes
-    nothing in what is fused, and so in the order of sums.
+    nothing in what is fused, and so in the order of sums. What is made is added to `by_rows`.
     """
     pool = _RowFusions(program, machine, alone)
-    by_rows = rewrite_launches(program, pool.names, while_any(pool.fuse_at))
-    return fuse_by_batches(by_rows, machine, alone, pool.made)
+    fused = rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+    by_rows.update(pool.made)
+    return fused
 
 
 class _RowGroup:
@@ -307,7 +313,7 @@ class _RowFusions:
         if shared.name not in self.made:
             machine = replace(self._machine, threads=ONE_THREAD)
             is_alone = self._machine.threads.count == 1
-            alone = kernel if is_alone else fuse_kernels(fusion, machine)
+            alone = shared if is_alone else fuse_kernels(fusion, machine)
             self.made[shared.name] = RowKernel(group.rows.batch, alone)
         arguments, starts = [], []
         for param in kernel.params:

@@ -10,7 +10,7 @@ the interpreter. What is made of products `schedule/diagonal_zeros.py` says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.program.fuse_batches import RowKernel
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
@@ -30,33 +31,48 @@ from symgrad.records import replace
 _Array = np.ndarray[Any, Any]
 
 
-def tell_of_zeros(program: Program, target: Target) -> Program:
-    """Return `program` with products that are told of zeros beside a diagonal."""
-    reading = {k.name: found for k in program.kernels if (found := mask_names(k))}
-    if not reading:
+def tell_of_zeros(
+    program: Program, target: Target, by_rows: MutableMapping[str, RowKernel]
+) -> Program:
+    """Return `program` with products that are told of zeros beside a diagonal.
+
+    Those are told that are fused by rows, so it is the same ones, in the same tiles, whatever
+    number of threads there is: a sum that underflows has the sign of the terms that are added.
+    """
+    if not any(mask_names(k) for k in program.kernels if k.name in by_rows):
         return program
     names = KernelNames(program.kernels)
     masks = _masks(program)
 
     def changed(instr: Instr) -> Instr:
-        if not isinstance(instr, Launch) or instr.kernel.name not in reading:
+        if not isinstance(instr, Launch) or instr.kernel.name not in by_rows:
             return instr
-        given = dict(zip(instr.kernel.params, instr.arguments, strict=True))
-        starts = dict(zip(instr.kernel.params, instr.starts, strict=True))
-        known = {
-            param.name: masks[argument][starts[param] :]
-            for param, argument in given.items()
-            if param.name in reading[instr.kernel.name] and argument in masks
-        }
-        kernel = leave_out_zeros(instr.kernel, known, target) if known else instr.kernel
+        kernel = _told(instr.kernel, instr, masks, target)
         if kernel == instr.kernel:
             return instr
-        return replace(instr, kernel=names.shared(kernel), fused=instr.fused or (instr,))
+        shared, rows = names.shared(kernel), by_rows[instr.kernel.name]
+        is_alone = rows.alone == instr.kernel
+        alone = shared if is_alone else _told(rows.alone, instr, masks, target)
+        by_rows[shared.name] = replace(rows, alone=alone)
+        return replace(instr, kernel=shared, fused=instr.fused or (instr,))
 
     def rewrite(instrs: list[Instr]) -> None:
         instrs[:] = map(changed, instrs)
 
     return rewrite_launches(program, names, rewrite)
+
+
+def _told(kernel: Kernel, launch: Launch, masks: Mapping[Any, _Array], target: Target) -> Kernel:
+    """Return `kernel`, launched as `launch` says, with products told of what is in `masks`."""
+    reading = mask_names(kernel)
+    known = {
+        param.name: masks[argument][start:]
+        for param, argument, start in zip(
+            kernel.params, launch.arguments, launch.starts, strict=True
+        )
+        if param.name in reading and argument in masks
+    }
+    return leave_out_zeros(kernel, known, target) if known else kernel
 
 
 def _masks(program: Program) -> Mapping[Any, _Array]:

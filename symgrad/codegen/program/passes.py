@@ -5,14 +5,15 @@ They change no result, but without a plan of memory nothing can run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import KW_ONLY, field
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.arena import lay_out
 from symgrad.codegen.program.ask_for_rows import ask_ahead, ask_for_rows
 from symgrad.codegen.program.contract_temporaries import contract_temporaries
 from symgrad.codegen.program.distribute_rows import distribute_rows
+from symgrad.codegen.program.fuse_batches import RowKernel, fuse_by_batches
 from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_products import fuse_products
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
@@ -43,10 +44,14 @@ def _print(program: Program) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """What kernels were scheduled for, and those that threads share as they are for one thread."""
+    """What kernels were scheduled for, and those that threads share as they are for one thread.
+
+    Those that passes make of products, by rows, are added to `by_rows` for the passes that follow.
+    """
 
     machine: Machine
     alone: Mapping[str, Kernel]
+    by_rows: MutableMapping[str, RowKernel] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:
@@ -73,7 +78,7 @@ def _polls(program: Program, _given: Scheduled) -> Program:
 PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     ProgramPass(
         "fuse-products",
-        lambda program, given: fuse_products(program, given.machine, given.alone),
+        lambda program, given: fuse_products(program, given.machine, given.alone, given.by_rows),
         after={
             "tile-products": "blocks of rows are products of other sizes, tiled anew",
             "parallelize": "they are shared anew, and which are fused does not depend on it",
@@ -81,10 +86,17 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     ),
     ProgramPass(
         "leave-out-zeros",
-        lambda program, given: tell_of_zeros(program, given.target),
+        lambda program, given: tell_of_zeros(program, given.target, given.by_rows),
         after={
             "fuse-products": "what masks are read for is computed where products read it",
-            "parallelize": "tiles that threads share are those of whole products",
+        },
+    ),
+    ProgramPass(
+        "fuse-batches",
+        lambda program, given: fuse_by_batches(program, given.machine, given.alone, given.by_rows),
+        after={
+            "fuse-products": "around products by rows is what is fused",
+            "leave-out-zeros": "what products know does not depend on the number of threads",
         },
     ),
     ProgramPass(

@@ -42,7 +42,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
-from symgrad.codegen.loops.rewrite import map_indices, substitute_variable
+from symgrad.codegen.loops.rewrite import is_free_of, map_indices, substitute_variable
 from symgrad.codegen.loops.strided import walk
 from symgrad.codegen.schedule.parallelize import scratch_of_parts, share_work
 from symgrad.codegen.schedule.passes import Machine
@@ -127,6 +127,7 @@ class _Fusing:
         self._before: list[Stmt] = []
         self._clearing: list[Stmt] = []
         self._behind: list[Stmt] = []
+        self._is_near = False
 
     def kernel(self) -> Kernel:
         """Return the kernel: panels, blocks, and what is done with sums."""
@@ -140,6 +141,7 @@ class _Fusing:
         kept = {
             name: replace(k, base=index_of((PART, sizes[k.buffer]))) for name, k in kept.items()
         }
+        self._is_near = all(p.nbytes <= machine.target.memory.l2_bytes for p in scratch)
         self._params |= {p.name: replace(p, count=p.count * parts) for p in scratch}
         each = fusion.blocks // fusion.pieces
         start = index_of((_PIECE, each * fusion.block), (_BLOCK, fusion.block))
@@ -155,12 +157,18 @@ class _Fusing:
         return replace(tiled, params=tuple(counted))
 
     def _body(self, block: RowBlock) -> tuple[Stmt, ...]:
-        """Return the statements of a block; loops over its rows that follow one another are one."""
+        """Return the statements of a block; loops over its rows that follow one another are one.
+
+        But what follows a fold is apart where a near cache has the block: it would wait for the
+        fold of its own row, while folds of several rows overlap.
+        """
         body: list[Stmt] = []
         for stage in self._fusion.stages:
             panels = self._in_panels(stage)
             statement = in_block(panels, self._fusion.rows, block)
-            both = _joined(body[-1] if body else None, statement)
+            last = body[-1] if body else None
+            waits = self._is_near and last is not None and not is_free_of((last,), Fold)
+            both = None if waits else _joined(last, statement)
             if both is not None:
                 body[-1] = both
             elif isinstance(statement, Product) and stage.is_sum and self._fusion.blocks > 1:

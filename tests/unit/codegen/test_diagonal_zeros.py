@@ -244,6 +244,21 @@ def test_terms_are_left_out():
     assert all((a != b).any() for a, b in zip(found[1:], wanted[1:], strict=True))
 
 
+def test_what_no_tile_leaves_out_may_be_infinite():
+    """A mask that is said to hold for less: terms are left out though one that all have is inf."""
+    triangle, target = Triangle(80, 48, 40, "float32"), target_named("native")
+    less = np.tril(triangle.mask, 10).reshape(-1)
+    told = leave_out_zeros(triangle.kernel, {"m": less}, target)
+    for row, is_left_out in ((0, True), (10, True), (79, False)):
+        buffers = triangle.buffers()
+        buffers["v"][48 * row] = np.inf
+        (_, found, *_), (_, wanted, *_) = (
+            run_machine_code(k, target, buffers) for k in (told, untold(told))
+        )
+        finite = np.isfinite(found) & np.isfinite(wanted)
+        assert (found[finite] != wanted[finite]).any() == is_left_out
+
+
 def attention(mask: Any = None) -> tuple[Graph, list[Array]]:
     """Return causal attention with its gradients, or attention with a mask."""
     shape = (8, 128, 64)
@@ -277,6 +292,29 @@ def test_causal_attention_leaves_out_weights_of_keys_behind_a_query(target):
     assert told_of(steps[-1].program) == 0
     alone, *others = [[a.tobytes() for a in run_native(s, arrays).outputs] for s in steps]
     assert all(other == alone for other in others)
+
+
+@pytest.mark.parametrize(("heads", "length", "rows"), [(5, 128, 1), (9, 64, 2)])
+def test_a_sum_that_underflows_has_the_same_sign_on_any_number_of_threads(heads, length, rows):
+    """Five heads are fused by batches on one thread alone, and of little is no block of rows.
+
+    The first key has a small weight and a value below 0 that underflows with it, others before the
+    33rd have -0, and zeros by what is behind would make 0 of it.
+    """
+    shape = heads, length, 64
+    q, k, v = (sg.placeholder(shape, "float32") for _ in range(3))
+    graph = Graph([sg.nn.scaled_dot_product_attention(q, k, v, causal=True)], [q, k, v])
+    queries, keys, values = (np.zeros(shape, np.float32) for _ in range(3))
+    queries[:, :, 0], keys[:, 0, 0] = 1.0, -40.0
+    values[:, :32], values[:, 32:], values[:, 0] = -0.0, 1.0, -1.4e-45
+    options = [
+        CompileOptions(target_named("native"), 1, False, False, Threads(count, 0.0))
+        for count in (1, 2, 4)
+    ]
+    arrays = [queries, keys, values]
+    alone, *others = [run_native(Executable(graph, o), arrays).outputs[0] for o in options]
+    assert np.signbit(alone).all(axis=(0, 2)).sum() >= rows
+    assert all(other.tobytes() == alone.tobytes() for other in others)
 
 
 def test_all_levels_agree():

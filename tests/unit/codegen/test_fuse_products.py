@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -176,13 +175,6 @@ def test_sums_of_a_piece_of_one_block_are_not_cleared(length, is_cleared):
 def test_memory_of_attention_grows_with_the_length():
     short, long = (step_of(attention((1, n, 64))[0]).program.arena_bytes for n in (1024, 2048))
     assert long < 2.2 * short
-
-
-def test_rows_of_several_stages_are_one_loop():
-    program = step_of(attention((4, 256, 64))[0]).program
-    nests = [s for kernel in program.kernels for s in statements(kernel.body) if isinstance(s, For)]
-    (blocks,) = (nest for nest in nests if any(isinstance(s, Product) for s in nest.body))
-    assert (For, For) not in pairwise(map(type, blocks.body))
 
 
 @pytest.mark.parametrize("shape", [(6, 256, 64), (1, 512, 64), (2, 3, 320, 32), (3, 500, 16)])
