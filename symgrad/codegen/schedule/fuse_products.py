@@ -60,6 +60,7 @@ from symgrad.cost_model import (
     PARTS_A_THREAD,
 )
 from symgrad.cost_model.products import PANEL_BYTES
+from symgrad.graph.dtypes import DType
 from symgrad.records import dataclass
 
 _PIECE, _BLOCK, PART, _PANEL = "piece", "block", "part", "panel"
@@ -198,7 +199,8 @@ class _Fusing:
         if not is_across or n % panel:
             return stage
         batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]
-        name = self._new_scratch(product, [*batch, product.columns, product.inner])
+        axes = [*batch, product.columns, product.inner]
+        name = self._new_scratch(axes, product.element)
         own = row_major([*batch, (_PANEL, n // panel), (term, k), (column, panel)])
         at = ((_PANEL, panel * rhs.columns), (term, 1), (column, rhs.columns))
         value = Ref(f"{product.name}.packed", product.element)
@@ -214,7 +216,8 @@ class _Fusing:
         """Return a product whose right operand, which each block would gather, is in rows."""
         rhs, (column, n), (term, k) = product.rhs, product.columns, product.inner
         batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]
-        name = self._new_scratch(product, [*batch, product.inner, product.columns])
+        axes = [*batch, product.inner, product.columns]
+        name = self._new_scratch(axes, product.element)
         digits = walk(rhs.columns, rhs.column_digits, n)
         columns = [(f"{column}.{place}", size) for place, size, _ in reversed(digits)]
         own = row_major([*batch, (term, k), *columns])
@@ -226,10 +229,10 @@ class _Fusing:
         first = index_of(*((v, own.coefficient(v)) for v, _ in batch))
         return replace(product, rhs=StridedOperand(name, first, n, 1))
 
-    def _new_scratch(self, product: Product, axes: Sequence[tuple[str, int]]) -> str:
+    def _new_scratch(self, axes: Sequence[tuple[str, int]], dtype: DType) -> str:
         name = f"scratch.{len(self._params)}"
         count = math.prod(extent for _, extent in axes)
-        self._params[name] = Param(name, product.dtype, count, "scratch")
+        self._params[name] = Param(name, dtype, count, "scratch")
         return name
 
     def _into_sums(self, product: Product) -> Product:
@@ -239,8 +242,8 @@ class _Fusing:
         """
         result = result_axes(product)
         axes = [*self._loops, *result]
-        name = self._new_scratch(product, axes)
         place, dtype = row_major(axes), product.dtype
+        name = self._new_scratch(axes, dtype)
         nest = [For(variable, extent, ()) for variable, extent in (*self._batch, *result)]
         total = _total(product, name, place, self._fusion.pieces)
         self._behind.append(nested(nest, (total, *product.body)))

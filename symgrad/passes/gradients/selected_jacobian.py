@@ -62,7 +62,7 @@ def jacobian_of_selections(op: str, y: Tensor, x: Tensor) -> SparseTensor | None
         return None
     places = [sets.indices_of(n.reshape(-1)) for n in numbers]
     entries = _entries(op, y, selected, places)
-    if entries is None:
+    if entries is None or not len(entries.rows):
         return None
     ends = np.concatenate([[0], np.cumsum(np.bincount(entries.rows, minlength=y.type.count))])
     pattern = SparsityPattern.of((y.type.count, x.type.count), ends, entries.columns)

@@ -166,6 +166,23 @@ def test_nothing_is_a_matrix_without_values(x):
     assert sg.hessian(other.sum(), x, sparsity="auto").nnz == 0
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: x[1:] * np.zeros(5),
+        lambda x: sg.where(np.zeros(5, bool), sg.sin(x[1:]), 1.0),
+        lambda x: sg.where(np.zeros(0, bool), sg.sin(x[6:]), 1.0),
+        lambda x: sg.take(x, np.array([3, 1])) * 0.0 + x[:2] * np.zeros(2),
+    ],
+    ids=["known zeros", "a mask that holds nowhere", "no elements", "two selections"],
+)
+def test_selections_of_which_nothing_is_left_make_a_matrix_without_values(x, build):
+    y = build(x)
+    found = sg.jacobian(y, x, sparsity="auto")
+    assert (found.shape, found.nnz) == ((y.type.count, 6), 0)
+    check(found, sg.jacobian(y, x), {x: POINT})
+
+
 def test_a_hessian_of_a_chain_takes_three_seeds(x):
     y = (chain(x) ** 2).sum()
     found = sg.hessian(y, x, sparsity="auto")
