@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
-_LONGEST = 80  # characters of a value in a message
+from symgrad.errors import shortened
+
 _UNIONS = (typing.Union, types.UnionType)
 _NAMES = {
     bool: "a bool",
@@ -54,12 +55,6 @@ def _annotation(function: Callable[..., Any], parameter: inspect.Parameter) -> A
         return typing.get_type_hints(holder, scope)[parameter.name]
     except NameError:  # of a module that is imported for type checkers alone
         return Any
-
-
-def shortened(value: Any) -> str:
-    """Return what a message shows of a value: one line, and not all of a long one."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _values(parameter: inspect.Parameter, value: Any) -> tuple[Any, ...]:

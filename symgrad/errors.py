@@ -12,6 +12,8 @@ from types import FrameType
 
 from symgrad.records import dataclass
 
+_LONGEST = 80  # characters of a value in a message
+
 _PACKAGE = str(Path(__file__).resolve().parent) + "/"
 # Every op that is built asks about all frames between it and the user's.
 _FILES_OF_OURS: set[str] = set()
@@ -96,6 +98,12 @@ class SymgradError(Exception):
         if self.hint is not None:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+def shortened(value: object) -> str:
+    """Return what a message shows of a value: one line, and not all of a long one."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def is_raised_below(error: BaseException) -> bool:

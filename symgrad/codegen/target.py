@@ -152,6 +152,19 @@ class Target:
         return 2 * self.vector_bytes if self.level == 4 else 0
 
     @property
+    def word_lookup(self) -> Literal["register", "halves", "bytes"] | None:
+        """How lanes look up words of a table of sixteen: none where results are rounded otherwise.
+
+        AVX-512 permutes a register that has them all, AVX2 one for each half, and AArch64 takes
+        bytes of four. Without a fused multiply-add last bits differ anyway.
+        """
+        if not self.has_fma:
+            return None
+        if self.architecture != "x86_64":
+            return "bytes"
+        return "register" if self.vector_bytes == 64 else "halves"
+
+    @property
     def register_constraint(self) -> str | None:
         """What assembly calls any vector register in its constraints; None without wide ones."""
         return "v" if self.architecture == "x86_64" and self.vector_bytes > 16 else None

@@ -13,9 +13,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from symgrad.argument_types import shortened
 from symgrad.display.panels import long_table, panel
-from symgrad.errors import DTypeError, GraphError, user_source
+from symgrad.errors import DTypeError, GraphError, shortened, user_source
 from symgrad.frontend.nests import describe, flatten, join, paths, register, unflatten
 
 _LEAF_TEXT = 80  # characters of a leaf that a notebook shows

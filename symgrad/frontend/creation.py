@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from symgrad.argument_types import shortened
-from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, shortened, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.devices import require_device
 from symgrad.graph.dtypes import (

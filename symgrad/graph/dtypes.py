@@ -7,8 +7,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
-from symgrad.argument_types import shortened
-from symgrad.errors import DTypeError, user_source
+from symgrad.errors import DTypeError, shortened, user_source
 from symgrad.records import dataclass
 
 Kind = Literal["bool", "unsigned", "signed", "float", "complex"]

@@ -16,6 +16,7 @@ from symgrad.graph.build import gradient_keys
 from symgrad.graph.late_binding import provided
 from symgrad.graph.node import Node, OpDef
 from symgrad.graph.opdef import OPS
+from symgrad.suggestions import is_public_name
 
 GradientRule = Callable[..., Any]
 Registered = TypeVar("Registered", bound=GradientRule)
@@ -156,7 +157,7 @@ def _check_op(subject: str, name: str) -> None:
     """Raise unless nodes may have the op `name`: a function of symgrad may build others."""
     if _op_named(name) is not None:
         return
-    near = difflib.get_close_matches(name, OPS, n=1)
+    near = [] if is_public_name(name) else difflib.get_close_matches(name, OPS, n=1)
     raise NoGradientError(
         subject,
         f"there is no op {name!r} whose gradient could be another one",

@@ -6,8 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, SupportsIndex
 
-from symgrad.argument_types import shortened
-from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
+from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, shortened, user_source
 from symgrad.graph.build import are_same, rebuild, substitute_sizes
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.late_binding import provided

@@ -11,12 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from symgrad.argument_types import shortened
 from symgrad.call_errors import methods_refuse_arguments
 from symgrad.collector import paused_collector
 from symgrad.display.panels import facts, long_table, panel
 from symgrad.display.units import bytes_text
-from symgrad.errors import DTypeError, GraphError, SymgradError, user_source
+from symgrad.errors import DTypeError, GraphError, SymgradError, shortened, user_source
 from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
 from symgrad.graph.graph import Update

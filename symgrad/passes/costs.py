@@ -82,12 +82,14 @@ def picoseconds_fused(node: Node, users: Sequence[Node]) -> int:
 
     The kernels that compute the pieces write each in its place, so nothing is moved for that.
     """
-    is_written_in_place = isinstance(kernel_spec(node), Place) and all(
-        isinstance(kernel_spec(user), Map) for user in users
-    )
-    if is_written_in_place:
+    if _is(node, Place) and all(_is(user, Map) for user in users):
         return 2 * PER_BYTE_AGAIN * sum(t.type.nbytes for t in node.outputs)  # stored and loaded
     return picoseconds(node)
+
+
+def _is(node: Node, structure: type) -> bool:
+    """Return whether a node has a structure: one with nested graphs has none, or none yet."""
+    return not graphs_of(node) and isinstance(kernel_spec(node), structure)
 
 
 def _flops_written_out(node: Node, spec: Map | ColumnMap) -> int:

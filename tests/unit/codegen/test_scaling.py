@@ -55,11 +55,12 @@ def test_exponentials_have_the_same_bits_where_scaling_is_an_instruction(dtype):
 def test_a_vector_of_two_registers_is_scaled_by_an_instruction_each_where_there_is_one(name, count):
     module, target = ir.Module("scaling"), target_named(name)
     emit_array_kernel(module, target, op_kernel("exp", float32, 32), inline_math=True)
-    assert str(optimize(str(module), target, 3)).count("call <16 x float> @llvm.x86") == count
+    text = str(optimize(str(module), target, 3))
+    assert text.count("call <16 x float> @llvm.x86.avx512.mask.scalef") == count
 
 
-@pytest.mark.parametrize(("dtype", "sums", "longest"), [(float32, 8, 7), (float64, 13, 9)])
-def test_half_of_the_polynomial_of_an_exponential_waits_for_the_other_half(dtype, sums, longest):
+@pytest.mark.parametrize(("dtype", "sums", "longest"), [(float32, 6, 6), (float64, 13, 9)])
+def test_half_of_a_long_polynomial_of_an_exponential_waits_for_the_other(dtype, sums, longest):
     module, target = ir.Module("chain"), target_named("x86-64-v4")
     width = target.lanes(dtype.itemsize)
     emit_array_kernel(module, target, op_kernel("exp", dtype, width), inline_math=True)

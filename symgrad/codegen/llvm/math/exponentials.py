@@ -31,7 +31,6 @@ _TANH_ONE = {"f32": 9.5, "f64": 20.0}
 # is scaled by at most 0.29 / 0.71.
 _TANH_MIDDLE = 0.9
 _SIXTEENTHS = 16
-_FAR = 1 << 10  # more than any exponent
 
 
 def _reduce(f: Floats, x: Real, n: Real) -> Real:
@@ -85,8 +84,7 @@ def _by_sixteenths(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Wo
         r = r + low
     part = looked_up(f, table.EXP2_SIXTEENTHS["f32"], sixteenths)
     beyond = f.mul_add(r * r, f.polynomial(r, table.EXP_NEAR["f32"]), r)
-    counted = (sixteenths + _SIXTEENTHS * _FAR) & ((1 << (f.digits - 1)) - 1)
-    whole = (counted >> (_SIXTEENTHS.bit_length() - 1)) - _FAR
+    whole = sixteenths.floor_shifted(_SIXTEENTHS.bit_length() - 1)
     return f.mul_add(part, beyond, part), n, whole
 
 

@@ -108,18 +108,16 @@ class Floats:
         shift is by a constant and not by a conversion, which would be undefined for nan and which
         SSE2 has not for 64-bit integers.
         """
-        n, shifted = self.nearest_piece(x, reciprocal, 1)
-        return n, shifted - self._shifter_bits
+        return self.nearest_piece(x, reciprocal, 1)
 
     def nearest_piece(self, x: Real, reciprocal: float, pieces: int) -> tuple[Real, Word]:
-        """Return the multiple of 1 / pieces nearest to x * reciprocal, and a word that counts them.
+        """Return the multiple of 1 / pieces nearest to x * reciprocal, and how many pieces it has.
 
-        It counts in its lower digits - 1 bits, modulo a power of 2; so is `pieces` one. Right for
-        |x * reciprocal| < 2**(digits - 1) / pieces.
+        `pieces` is a power of 2. Right for |x * reciprocal| < 2**(digits - 1) / pieces.
         """
-        shifter, _ = self._shifter_of(pieces)
+        shifter, shifter_bits = self._shifter_of(pieces)
         shifted = self.mul_add(x, reciprocal, shifter)
-        return shifted - shifter, self.bits(shifted)
+        return shifted - shifter, self.bits(shifted) - shifter_bits
 
     def _shifter_of(self, pieces: int) -> tuple[float, int]:
         """Return what leaves in the low bits, added to a small number, how many pieces it has.

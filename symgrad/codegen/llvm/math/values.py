@@ -107,6 +107,10 @@ class Word:
     def __lshift__(self, other: Word | int) -> Word:
         return Word(self.builder, self.builder.shl(self.value, self._same(other)))
 
+    def floor_shifted(self, bits: int) -> Word:
+        """Divide by 2**bits and round down, negative words too."""
+        return Word(self.builder, self.builder.ashr(self.value, self._same(bits)))
+
     def __rshift__(self, other: Word | int) -> Word:
         return Word(self.builder, self.builder.lshr(self.value, self._same(other)))
 
