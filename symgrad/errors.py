@@ -66,7 +66,8 @@ def _is_file_of_ours(name: str) -> bool:
 def _is_module_of_ours(frame: FrameType) -> bool:
     # The methods that a dataclass is given come from no file; they have the globals of its module.
     # What decorates functions of ours calls them, as a cached property does.
-    return str(frame.f_globals.get("__name__")).startswith(("symgrad.", "functools"))
+    name = str(frame.f_globals.get("__name__"))
+    return name.startswith("symgrad.") or name == "functools"
 
 
 class SymgradError(Exception):

@@ -70,14 +70,17 @@ def run_passes(
 ) -> Any:
     """Return what the passes `names` make of a value of some level, once each, in this order.
 
+    What a pass knows of the kernels it made, those behind it are told: "leave-out-zeros" and
+    "fuse-batches" go on from the products of "fuse-products" in front of them.
+
     Raises `GraphError` for a name that is unknown, and for a pass of another level.
     """
-    runner = PassRunner(options, PASSES)
+    runner, scheduled = PassRunner(options, PASSES), Scheduled(machine, {})
     for name in names:
         row = next((row for row in PASSES if row.name == name), None)
         if row is None:
             raise GraphError("passes", f"{name!r} is none of {', '.join(r.name for r in PASSES)}")
-        type_, given = _taken_by(row, machine, runner)
+        type_, given = _taken_by(row, scheduled, runner)
         if not isinstance(value, type_):
             raise GraphError("passes", f"{name} does not run on {_level_of(value).name}s")
         value = runner.apply(row, value, given)
@@ -88,15 +91,15 @@ def _level_of(value: object) -> Level:
     return next(level for level in LEVELS if isinstance(value, level.type))
 
 
-def _taken_by(row: AnyPass, machine: Machine, runner: PassRunner) -> tuple[type, object]:
+def _taken_by(row: AnyPass, scheduled: Scheduled, runner: PassRunner) -> tuple[type, object]:
     """Return of which type a pass takes a value, and what it takes beside it."""
     match row:
         case GraphPass():
             return Graph, runner.rewrites
         case KernelPass():
-            return Relocated, machine
+            return Relocated, scheduled.machine
         case ProgramPass():
-            return Program, Scheduled(machine, {})
+            return Program, scheduled
         case _:
             between = {SPECIALIZE.name: NO_SIZES, FUSE.name: Nesting()}
             return Graph, between[row.name]

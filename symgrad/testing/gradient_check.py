@@ -54,8 +54,10 @@ def check_gradients(
 
     >>> sg.testing.check_gradients(lambda x: sg.sin(x) * x, [np.array([1.0, 2.0])], order=2)
     """
-    if not (seed >= 0 and step > 0):
-        raise GraphError("check_gradients", f"seed is {seed} and step {step}, one is too small")
+    if seed < 0:
+        raise GraphError("check_gradients", f"seed is {seed}, it must not be negative")
+    if not step > 0:
+        raise GraphError("check_gradients", f"step is {step}, it must be more than 0")
     rng = np.random.default_rng(seed)
     if callable(fn_or_ys):
         fn_or_ys, xs, feed = _trace(fn_or_ys, _as_list(xs))

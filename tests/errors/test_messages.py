@@ -306,3 +306,14 @@ def test_a_value_assigned_in_another_shape_or_dtype():
     assert str(refused.value) == (
         f"variable w: complex64 was assigned to a variable of float32\n  --> {line_of(dtype)}"
     )
+
+
+def test_the_line_is_the_users_in_a_module_whose_name_begins_as_one_of_pythons():
+    module: dict[str, Any] = {"__name__": "functools_of_mine", "sg": sg}
+    exec(compile("def f():\n    sg.zeros((2,), 'float8')", "mine.py", "exec"), module)
+    with pytest.raises(TypeError) as caught:
+        module["f"]()
+    error = caught.value
+    assert isinstance(error, sg.SymgradError)
+    assert error.source is not None
+    assert (error.source.file, error.source.line) == ("mine.py", 2)

@@ -24,8 +24,10 @@ from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.program import fuse_products
 from symgrad.codegen.program import leave_out_zeros as program_pass
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.program.passes import PROGRAM_PASSES
 from symgrad.codegen.schedule.diagonal_zeros import leave_out_zeros, mask_names
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
@@ -33,6 +35,7 @@ from symgrad.graph.types import aligned_empty
 from symgrad.passes.table import Options
 from symgrad.records import replace
 from symgrad.runtime.executable import Executable
+from symgrad.single_passes import run_passes
 from tests.support.floors import Memory, Variant, run_native, run_variants
 
 Array = NDArray[Any]
@@ -328,3 +331,12 @@ def test_a_large_mask_is_not_computed(monkeypatch):
     """That of the first block is a constant, that of the second one more than the limit."""
     monkeypatch.setattr(program_pass, "LARGEST_MASK", 4096)
     assert told_of(step_of(attention()[0]).program) == 4
+
+
+def test_run_by_name_the_pass_goes_on_from_the_products_that_were_fused_in_front_of_it():
+    names = tuple(row.name for row in PROGRAM_PASSES if not row.is_required)
+    program = step_of(attention()[0], skip=names).program
+    machine = Machine(target_named("native"), ONE_THREAD)
+    with mock.patch.object(fuse_products, "BYTES_OF_PRODUCTS", 0):
+        assert told_of(run_passes(program, ["fuse-products"], machine)) == 0
+        assert told_of(run_passes(program, ["fuse-products", PASS], machine)) > 0

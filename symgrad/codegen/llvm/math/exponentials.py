@@ -5,9 +5,9 @@ taken in two steps, with ln(2) in two parts, so |r| <= ln(2) / 2 and the first s
 e**r - 1 - r = r**2 * q(r) with q minimax. Results below the normal numbers are reached by scaling
 that rounds once.
 
-Where an instruction looks up a power of 2 in each lane, n counts sixteenths (Tang 1989): r is
-sixteen times smaller, and q has two terms instead of five. Then e**x = 2**(n - k/16) * (t + t * p)
-for t = 2**(k/16) of the table and p = e**r - 1.
+In float32, where lanes look up a table of powers of 2 (`tables.py`), n counts sixteenths (Tang
+1989): r is sixteen times smaller, and q has two terms instead of five. Then e**x is
+2**(n - k/16) * (t + t * p) for t = 2**(k/16) of the table and p = e**r - 1.
 """
 
 from __future__ import annotations
