@@ -136,6 +136,7 @@ LEAST_ROWS_APART = 64
 BYTES_OF_ROWS_APART = 256 << 10
 BYTES_OF_SHORT_ROW = 512
 BYTES_BETWEEN_ROWS = 1000
+MOST_UNROLLED = 32  # operations with an element of each of so few rows, without a loop over these
 BYTES_OF_BLOCKED_ROW = 4096
 
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
@@ -144,6 +145,10 @@ BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
 # Bytes of a row from which on another is asked for while this is swept several times; fewer where
 # they are of one array, and so far ahead. Lines of a matrix with each row, its terms for each byte.
 LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
+# Rows that blocks sweep over are asked for so far ahead, which stays in the nearest cache until it
+# is read, where they are so many times what a core may take of a shared cache: of fewer a processor
+# is in time by itself.
+BYTES_OF_BLOCKS_AHEAD, SHARES_OF_BLOCKS = 16 << 10, 4
 LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 20, 512 << 10
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.

@@ -13,6 +13,7 @@ from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Stmt
 from symgrad.codegen.loops.next_matrices import asked_by
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.next_rows import (
+    next_of_blocks,
     next_of_windows,
     next_rows,
     read_first,
@@ -62,13 +63,19 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
 def emit_asking_in_fold(scope: KernelScope, fold: Fold) -> None:
     """Ask for what comes next of windows, or of rows that vectors of `fold` are along.
 
-    Of windows it is the place that the loop around the vectors reads next; of rows it is what the
-    loop behind the fold reads at this place, or where no loop is, what is further on.
+    Of windows it is the place that the loop around the vectors reads next; of rows in blocks it is
+    what is further on; of other rows what the loop behind the fold reads at this place, or where no
+    loop is, what is further on as well.
     """
     along = scope.vector.variable
     if not fold.asks or scope.around is None or along is None or scope.written_out is not None:
         return
+    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
     if along == fold.var:
+        for buffer, index in (asked := next_of_blocks(scope.blocks, scope.around, fold, sizes)):
+            _ask_for(scope, buffer, index, is_near=True)
+        if asked:
+            return
         is_alone = len(sweeps(scope.around, fold.extent)) == 1
         for buffer, index in read_first(fold) if is_alone else rows_behind(scope.around, fold):
             ahead = is_alone * BYTES_ASKED_AHEAD // scope.params[buffer].dtype.itemsize

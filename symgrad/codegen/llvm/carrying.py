@@ -28,7 +28,7 @@ def emit_carrying(
     With `lifting` calls pass where it begins and ends.
     """
     if scope.written_out is not None:
-        return _unroll(scope, variable, bounds, initial, body)
+        return emit_unrolled(scope, variable, bounds, initial, body)
     start, stop, step = bounds
     if start >= stop:
         return initial
@@ -56,7 +56,7 @@ def emit_carrying(
     return results
 
 
-def _unroll(
+def emit_unrolled(
     scope: KernelScope,
     variable: str,
     bounds: tuple[int, int, int],

@@ -24,6 +24,7 @@ from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.outlining import outlined
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.pieces import emit_iteration
+from symgrad.codegen.llvm.rows_apart import emit_steps
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
@@ -135,7 +136,8 @@ def _emit_for(scope: KernelScope, loop: For) -> None:
 
 def _side_by_side(scope: KernelScope, loop: For, width: int) -> KernelScope:
     if width == 1:
-        return replace(scope, around=loop, matrices=loop if next_matrices(loop) else scope.matrices)
+        matrices = loop if next_matrices(loop) else scope.matrices
+        return replace(scope, around=loop, blocks=scope.around, matrices=matrices)
     return replace(scope, vector=Vector(loop.var, width))
 
 
@@ -242,10 +244,7 @@ def _emit_fold(scope: KernelScope, fold: Fold) -> None:
     if whole:
         assert width == 1, "the lanes of a fold and of a loop around it exclude each other"
         totals = _fold_in_lanes(scope, fold, whole)
-    step = partial(_fold_step, fold)
-    totals = emit_carrying(
-        scope, fold.var, (whole, fold.extent, 1), totals, step, lifting=scope.lifting
-    )
+    totals = emit_steps(scope, fold, whole, totals, partial(_fold_step, fold))
     for accumulator, total in zip(fold.accumulators, totals, strict=True):
         scope.values[accumulator.name] = (total, width)
 

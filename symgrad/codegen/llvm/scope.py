@@ -62,10 +62,10 @@ class KernelScope:
     as int64, and `values` what is bound, with its width: 1, or that of the loop. Statements of a
     body add to both, in the scope that is the body's own. `part` says which parts of a parallel
     statement are run: the first, and the one behind the last. `numbers` says what the loop
-    variables are of a kernel written out. `around` is the loop around statements one by one, and
-    `matrices` the innermost one around that goes through the matrices of a batch. Where
-    statements run once in a call, or are of an epilogue, `lifting` has what calls pass of numbers.
-    `asked` are lines that a body is to ask for while it computes.
+    variables are of a kernel written out. `around` is the loop around statements one by one,
+    `blocks` the one around that, and `matrices` the innermost one around that goes through the
+    matrices of a batch. Where statements run once in a call, or are of an epilogue, `lifting` has
+    what calls pass of numbers. `asked` are lines that a body is to ask for while it computes.
     """
 
     builder: ir.IRBuilder
@@ -80,6 +80,7 @@ class KernelScope:
     part: tuple[ir.Value, ir.Value] | None = None
     written_out: WrittenOut | None = None
     around: For | None = None
+    blocks: For | None = None
     matrices: For | None = None
     lifting: Lifting | None = None
     asked: Sequence[AskedLine] = ()

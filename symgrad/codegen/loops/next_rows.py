@@ -21,6 +21,15 @@ Of windows it reads all rows but one again:
       }
     }
 
+A loop over blocks of rows that are read again before the next block,
+
+    for i in 0..1024 ordered {
+      for r in 0..8 { fold ... for k in 0..1024 lanes(32) asks { ... x[8192*i + 1024*r + k] ... } }
+      for j in 0..1024 vector(64) { fold ... for r in 0..8 { ... x[8192*i + 1024*r + j] ... } }
+    }
+
+reads `x[8192*i + 1024*r + k + 4096]` soon: what is so far on, and no block further than that.
+
 A loop along rows of which each stage has another one, as of a pipeline,
 
     for i in 0..259 ordered {
@@ -34,7 +43,7 @@ another. Which loop asks, and where it pays, is decided in `schedule/ask_for_row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
@@ -46,7 +55,7 @@ from symgrad.codegen.loops.rewrite import (
     substitute_variable,
 )
 from symgrad.codegen.loops.strided import IndexAtom
-from symgrad.cost_model import BYTES_ASKED_AHEAD
+from symgrad.cost_model import BYTES_ASKED_AHEAD, BYTES_OF_BLOCKS_AHEAD
 
 
 def sweeps(around: For, extent: int) -> list[For | Reduction]:
@@ -117,6 +126,28 @@ def next_of_windows(around: For, along: str, fold: Fold) -> list[tuple[str, Inde
     )
     following = [(key[0], replace(i, const=i.const + row[key])) for key, i in last.items()]
     return following if is_window else []
+
+
+def next_of_blocks(
+    blocks: For | None, rows: For, fold: Fold, sizes: Mapping[str, int]
+) -> list[tuple[str, Index]]:
+    """Return what `fold` reads further on of rows in `rows`, which `blocks` reads once more then.
+
+    Rows and blocks of them lie side by side, and nothing in `blocks` writes to them. Of any other
+    fold nothing is returned. `sizes` are those of elements.
+    """
+    if blocks is None or rows not in blocks.body:
+        return []
+    _, stored = buffers_used((blocks,))
+    again, _ = buffers_used(blocks.body[blocks.body.index(rows) + 1 :])
+    block = fold.extent * rows.extent
+    found: dict[tuple[str, Index], None] = {}
+    for buffer, index in accesses(fold.body):
+        steps = tuple(index.coefficient(loop.var) for loop in (fold, rows, blocks))
+        if steps == (1, fold.extent, block) and buffer in again - stored:
+            ahead = min(block, BYTES_OF_BLOCKS_AHEAD // sizes[buffer])
+            found[buffer, replace(index, const=index.const + ahead)] = None
+    return list(found)
 
 
 def read_first(fold: Fold) -> list[tuple[str, Index]]:

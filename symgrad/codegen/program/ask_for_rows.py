@@ -24,7 +24,9 @@ from symgrad.codegen.target import Target
 
 def ask_for_rows(program: Program, target: Target) -> Program:
     """Return `program` with kernels that ask for the next row, also of windows, where that pays."""
-    return rewrite_kernels(program, lambda k: marked_for_windows(marked_for_rows(k), target))
+    return rewrite_kernels(
+        program, lambda k: marked_for_windows(marked_for_rows(k, target), target)
+    )
 
 
 def ask_ahead(program: Program, target: Target) -> Program:

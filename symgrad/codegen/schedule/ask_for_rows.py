@@ -16,7 +16,18 @@ The first sweep over a row waits for memory, and the others read what is in the 
 while memory rests: a processor reads ahead only of what is read. So the sweep that computes most
 asks for the next row, or for one behind it if rows are short: those of one array alone, of which it
 computes a function, since memory does not rest for long there. A row that is read before
-that sweep, and not by the first one, the last fold before asks for. No result changes.
+that sweep, and not by the first one, the last fold before asks for.
+
+Blocks of rows, of each of which something is folded before all of them are read again,
+
+    for i in 0..1024 ordered {
+      for r in 0..8 { fold ... for k in 0..1024 lanes(32) { ... x[8192*i + 1024*r + k] ... } }
+      for j in 0..1024 vector(64) { fold ... for r in 0..8 { ... x[8192*i + 1024*r + j] ... } }
+    }
+
+are in a near cache when they are read again, and memory rests then too. There it is the first folds
+that ask for what is further on, where no cache holds all rows: each computes little beside what it
+reads, so memory has the time of both loops. No result changes.
 """
 
 from __future__ import annotations
@@ -26,28 +37,32 @@ from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
-from symgrad.codegen.loops.next_rows import next_rows, rows_behind, sweeps
+from symgrad.codegen.loops.next_rows import next_of_blocks, next_rows, rows_behind, sweeps
 from symgrad.codegen.schedule.interleave import body_flops
+from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BYTES_SWEPT,
     LEAST_INTERLEAVED_FLOPS,
     LEAST_ONLY_ROW_ASKED,
     LEAST_ROW_ASKED,
+    SHARES_OF_BLOCKS,
 )
 
 
-def ask_for_rows(kernel: Kernel) -> Kernel:
+def ask_for_rows(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with one sweep over each long row marked to ask for the next one."""
     params = {param.name: param for param in kernel.params}
-    return replace(kernel, body=_marked(kernel.body, params))
+    return replace(kernel, body=_marked(kernel.body, params, target))
 
 
-def _marked(body: Sequence[Stmt], params: dict[str, Param]) -> tuple[Stmt, ...]:
-    return tuple(_of_rows(s, params) if isinstance(s, For) else s for s in body)
+def _marked(body: Sequence[Stmt], params: dict[str, Param], target: Target) -> tuple[Stmt, ...]:
+    return tuple(_of_rows(s, params, target) if isinstance(s, For) else s for s in body)
 
 
-def _of_rows(loop: For, params: dict[str, Param]) -> For:
-    loop = replace(loop, body=_marked(loop.body, params))
+def _of_rows(loop: For, params: dict[str, Param], target: Target) -> For:
+    body = (_of_block(loop, s, params, target) if isinstance(s, For) else s for s in loop.body)
+    loop = replace(loop, body=tuple(body))
+    loop = replace(loop, body=_marked(loop.body, params, target))
     vectors = [s for s in loop.body if isinstance(s, For) and s.vector > 1 and not s.parallel]
     if loop.vector > 1 or not vectors:
         return loop
@@ -62,6 +77,26 @@ def _of_rows(loop: For, params: dict[str, Param]) -> For:
         for s in loop.body[:place]
     )
     return replace(loop, body=(*folds, *loop.body[place:]))
+
+
+def _of_block(blocks: For, rows: For, params: dict[str, Param], target: Target) -> For:
+    """Return a loop over the rows of a block, with folds that ask for what is further on."""
+    if blocks.vector > 1 or rows.vector > 1:
+        return rows
+    sizes = {name: param.dtype.itemsize for name, param in params.items()}
+    body = (
+        replace(s, asks=True)
+        if isinstance(s, Fold)
+        and s.lanes > 1
+        and any(
+            s.extent * sizes[buffer] >= LEAST_ROW_ASKED
+            and params[buffer].nbytes > SHARES_OF_BLOCKS * target.memory.shared_bytes
+            for buffer, _ in next_of_blocks(blocks, rows, s, sizes)
+        )
+        else s
+        for s in rows.body
+    )
+    return replace(rows, body=tuple(body))
 
 
 def _asks(around: For, fold: Fold) -> bool:

@@ -29,7 +29,14 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.loops.next_rows import next_rows, read_first, rows_ahead, rows_behind, sweeps
+from symgrad.codegen.loops.next_rows import (
+    next_of_blocks,
+    next_rows,
+    read_first,
+    rows_ahead,
+    rows_behind,
+    sweeps,
+)
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
 from symgrad.codegen.schedule.interleave import body_flops, live_values
@@ -38,7 +45,12 @@ from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import BYTES_ASKED_AHEAD, SHARE_OF_LOOP, SHARING_CYCLES
+from symgrad.cost_model import (
+    BYTES_ASKED_AHEAD,
+    BYTES_OF_BLOCKS_AHEAD,
+    SHARE_OF_LOOP,
+    SHARING_CYCLES,
+)
 
 
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
@@ -52,7 +64,9 @@ def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> Iterator[str]:
+def _reasons(
+    body: Sequence[Stmt], target: Target, sizes: Mapping[str, int], around: For | None = None
+) -> Iterator[str]:
     for statement in body:
         match statement:
             case For():
@@ -63,10 +77,11 @@ def _reasons(body: Sequence[Stmt], target: Target, sizes: Mapping[str, int]) -> 
                 has_nests = any(isinstance(s, For) for s in inner)
                 if not has_nests and not any(isinstance(s, Generated) for s in inner):
                     yield _loop_reason(loops, inner)
-                yield from _row_reasons(loops[-1], sizes)
+                blocks = loops[-2] if len(loops) > 1 else around
+                yield from _row_reasons(loops[-1], blocks, sizes)
                 yield from _stage_reasons(loops[-1])
                 yield from _apart_reasons(inner, target)
-                yield from _reasons(inner, target, sizes)
+                yield from _reasons(inner, target, sizes, loops[-1])
             case Fold():
                 yield _fold_reason(fold_nest(statement)[-1])
             case Prefix():
@@ -103,7 +118,7 @@ def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> I
         )
 
 
-def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
+def _row_reasons(around: For, blocks: For | None, sizes: Mapping[str, int]) -> Iterator[str]:
     for loop in around.body:
         if isinstance(loop, For) and loop.asks and loop.vector > 1:
             count = len(sweeps(around, loop.extent))
@@ -115,11 +130,20 @@ def _row_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
                 "over each, of which the first alone would read from memory"
             )
         if isinstance(loop, Fold) and loop.asks and loop.lanes > 1:
-            yield from _fold_reasons(around, loop)
+            yield from _fold_reasons(around, blocks, loop, sizes)
 
 
-def _fold_reasons(around: For, fold: Fold) -> Iterator[str]:
-    if behind := rows_behind(around, fold):
+def _fold_reasons(
+    around: For, blocks: For | None, fold: Fold, sizes: Mapping[str, int]
+) -> Iterator[str]:
+    if asked := next_of_blocks(blocks, around, fold, sizes):
+        block = around.extent * fold.extent
+        ahead = max(min(block * sizes[b], BYTES_OF_BLOCKS_AHEAD) for b, _ in asked)
+        yield (
+            f"{fold.var} asks for what is {ahead:,} bytes further on in {len(asked)} buffers: "
+            f"memory rests while {around.extent} rows of {fold.extent} elements are read again"
+        )
+    elif behind := rows_behind(around, fold):
         yield (
             f"{fold.var} asks for this row of {len(behind)} buffers: loops behind it are the first "
             "ones to read it, and would wait for memory"

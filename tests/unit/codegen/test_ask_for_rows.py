@@ -20,6 +20,7 @@ from symgrad.passes.table import Options
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 
+TARGET = target_named("x86-64-v4")
 SOFTMAX = """kernel @softmax(in x: f32[262144], scratch e: f32[1024], out y: f32[262144]) {
   for i in 0..256 ordered {
     fold m: f32 = -inf for j in 0..1024 lanes(32) {
@@ -44,7 +45,7 @@ SOFTMAX = """kernel @softmax(in x: f32[262144], scratch e: f32[1024], out y: f32
 
 
 def test_the_loop_that_computes_most_asks_for_rows_that_are_read():
-    kernel = ask_for_rows(parse_kernel(SOFTMAX))
+    kernel = ask_for_rows(parse_kernel(SOFTMAX), TARGET)
     verify_kernel(kernel)
     text = print_kernel(kernel)
     assert "for k in 0..1024 vector(16) asks {" in text
@@ -71,7 +72,7 @@ WEIGHTED = (
 
 
 def test_a_fold_asks_for_what_is_read_before_the_loop_that_asks():
-    kernel = ask_for_rows(parse_kernel(WEIGHTED))
+    kernel = ask_for_rows(parse_kernel(WEIGHTED), TARGET)
     verify_kernel(kernel)
     text = print_kernel(kernel)
     assert "for j in 0..1024 lanes(32) asks {" in text
@@ -93,7 +94,8 @@ def test_what_is_read_behind_the_loop_that_asks_it_asks_for_itself():
         "o: f32 = e[l]", "o: f32 = w[1024*i + l]"
     )
     asked = ask_for_rows(
-        parse_kernel(text.replace("s: f32 = w[1024*i + r]", "s: f32 = x[1024*i + r]"))
+        parse_kernel(text.replace("s: f32 = w[1024*i + r]", "s: f32 = x[1024*i + r]")),
+        TARGET,
     )
     assert print_kernel(asked).count("asks") == 1
     (rows,) = (loop for loop in asked.body if isinstance(loop, For))
@@ -118,18 +120,18 @@ def test_other_rows_are_not_asked_for(what, by):
         text = text.replace("e[k] = h", "x[1024*i + k] = h")
     if by == "2048":
         text = text.replace("0..256", "0..2")
-    assert ask_for_rows(parse_kernel(text)) == parse_kernel(text)
+    assert ask_for_rows(parse_kernel(text), TARGET) == parse_kernel(text)
 
 
 def test_short_rows_are_asked_for_where_a_function_of_one_array_is_computed():
     text = SOFTMAX.replace("1024", "128")
-    assert "asks" in print_kernel(ask_for_rows(parse_kernel(text)))
+    assert "asks" in print_kernel(ask_for_rows(parse_kernel(text), TARGET))
     two = text.replace("(in x", "(in w: f32[262144], in x").replace(
         "      h: f32 = exp(g)\n", "      v: f32 = w[128*i + k]\n      h: f32 = mul(g, v)\n"
     )
-    assert ask_for_rows(parse_kernel(two)) == parse_kernel(two)
+    assert ask_for_rows(parse_kernel(two), TARGET) == parse_kernel(two)
     cheap = text.replace("exp(g)", "abs(g)")
-    assert ask_for_rows(parse_kernel(cheap)) == parse_kernel(cheap)
+    assert ask_for_rows(parse_kernel(cheap), TARGET) == parse_kernel(cheap)
 
 
 @pytest.mark.parametrize(("nbytes", "rows"), [(256, 8), (512, 4), (1000, 3), (2048, 1), (8192, 1)])
