@@ -38,6 +38,7 @@ from symgrad.graph.formulas import Table
 FILES = {
     "gamma_tables": ("the gamma function", ("GAMMALN", "DIGAMMA", "SIN_PI", "SINC_PI", "COS_PI")),
     "error_tables": ("error and Bessel functions", ("ERFCX", "QUANTILE", "I0", "I1")),
+    "slope_tables": ("derivatives of error and Bessel functions", ("ERFC_I", "BESSEL")),
     "quadrature_tables": ("incomplete functions", ("EXP_TAIL", "ATANH_TAIL", "GAUSS")),
 }
 # How many nodes the incomplete functions take in float32 and in float64.
@@ -157,6 +158,15 @@ def _scaled_erfc(t: mpf) -> mpf:
     return (1 + 2 * x) / (x * mp.sqrt(mp.pi)) * (1 + series)
 
 
+def _erfc_integral(order: int, t: mpf) -> mpf:
+    """Return a repeated integral of erfc, by DLMF 7.18.10 and 13.7.3."""
+    if t > 1 - mpf("1e-20"):
+        return 2 / mp.sqrt(mp.pi)
+    x = 3 * (1 + t) / (1 - t)
+    value = mp.hyperu(mpf(order + 1) / 2, mpf(1) / 2, x * x)
+    return (1 + 2 * x) ** (order + 1) * value / (2**order * mp.sqrt(mp.pi))
+
+
 def _quantile_middle(w: mpf) -> mpf:
     q = mp.sqrt(max(mpf("0.140625") - w, mpf(0)))
     return mp.sqrt(2) * mp.erfinv(2 * q) / q if q > mpf("1e-12") else mp.sqrt(2 * mp.pi)
@@ -196,6 +206,23 @@ def _bessel_tail(order: int, t: mpf) -> mpf:
     return mp.sqrt(1 / t) * mp.exp(-1 / t) * mp.besseli(order, 1 / t)
 
 
+def _bessel_moment(order: int, x: mpf) -> mpf:
+    """Return the mean of (1 - cos(t))**order * e**(-x * (1 - cos(t))), by DLMF 13.4.1."""
+    half = order + mpf(1) / 2
+    factor = mpf(2) ** order * mp.gamma(half) / (mp.sqrt(mp.pi) * mp.factorial(order))
+    return factor * mp.hyp1f1(half, order + 1, -2 * x)
+
+
+def _moment_near(order: int, t: mpf) -> mpf:
+    x = 6 * (1 + t) / (1 - t)
+    return (1 + x) ** (order + mpf(1) / 2) * _bessel_moment(order, x)
+
+
+def _moment_tail(order: int, t: mpf) -> mpf:
+    t = max(t, mpf("1e-30"))
+    return _bessel_moment(order, 1 / t) / t ** (order + mpf(1) / 2)
+
+
 def _relative(function: Function) -> Function:
     return lambda x: 1 / function(x)
 
@@ -216,7 +243,31 @@ def by_format() -> dict[str, dict[str, Fit]]:
             tail = partial(_bessel_tail, order)
             fit = Fit(f"I{order}_TAIL", note, tail, _relative(tail), 0.0, 1 / edge, (terms[2],) * 2)
             found.setdefault(fit.name, {})[short] = fit
+    for short, edge in (("f32", 10), ("f64", 18)):
+        for order in (1, 2):
+            for fit in _of_moment(order, edge, FORMATS.index(short)):
+                found.setdefault(fit.name, {})[short] = fit
     return found
+
+
+def _of_moment(order: int, edge: int, place: int) -> tuple[Fit, Fit]:
+    near, tail = partial(_moment_near, order), partial(_moment_tail, order)
+    note = f"(1+x)**{order + 0.5} * moment {order} in (x-6)/(x+6), x <= 10 (18 in float64)"
+    counts = {1: ((16, 7), (37, 14)), 2: ((18, 8), (38, 16))}[order][place]
+    return (
+        Fit(f"BESSEL_{order}", note, near, _relative(near), -1.0, (edge - 6) / (edge + 6),
+            counts[:1] * 2),
+        Fit(f"BESSEL_{order}_TAIL", f"x**{order + 0.5} * moment {order} in 1/x beyond", tail,
+            _relative(tail), 0.0, 1 / edge, counts[1:] * 2),
+    )  # fmt: skip
+
+
+def _of_erfc_integral(order: int) -> Fit:
+    name = "ERFC_INTEGRAL" if order == 1 else f"ERFC_INTEGRAL_{order}"
+    note = f"(1+2x)**{order + 1} * e**x**2 * integral {order} of erfc in (x-3)/(x+3)"
+    function = partial(_erfc_integral, order)
+    terms = {1: (14, 28), 2: (16, 30)}[order]
+    return Fit(name, note, function, _relative(function), -1.0, 1.0, terms)
 
 
 def polynomials() -> list[Fit]:
@@ -236,6 +287,7 @@ def polynomials() -> list[Fit]:
             lambda _: mpf(1.5), 0.0, 0.0401, (4, 9)),
         Fit("ERFCX", "(1 + 2*x) * e**x**2 * erfc(x) in (x-3) / (x+3), x >= 0", _scaled_erfc,
             _relative(_scaled_erfc), -1.0, 1.0, (13, 25)),
+        *[_of_erfc_integral(order) for order in (1, 2)],
         Fit("COS_PI", "cos(pi*r) in r**2 for |r| <= 1/2", _cos_pi, _one, 0.0, 0.25, (6, 10)),
     ]  # fmt: skip
 

@@ -10,6 +10,7 @@ in JAX and PyTorch, and so is that of the second derivatives of silu and mish.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ Exact = Callable[[Any], Any]
 
 _SIZES = np.concatenate([10.0 ** np.arange(-30, 31, 3), np.linspace(0.3, 24, 25), [80.0, 700.0]])
 _BELOW_1 = np.concatenate([_SIZES[_SIZES < 1], 1 - np.exp2(-np.arange(3.0, 24))])
+_PARTS = np.concatenate(
+    [10.0 ** np.arange(-30, 0, 2), np.linspace(0.05, 0.45, 9), 0.5 + np.linspace(0.05, 0.45, 9),
+     1 - np.exp2(-np.arange(3.0, 24))]
+)  # fmt: skip
 _POINTS = {
     "inside": np.concatenate([-_BELOW_1, _BELOW_1]).astype(np.float32),
     "all": np.concatenate([-_SIZES, _SIZES]).astype(np.float32),
@@ -33,8 +38,19 @@ _POINTS = {
     ),
     "moderate": np.concatenate([-_SIZES[_SIZES < 8], _SIZES[_SIZES < 8]]).astype(np.float32),
     "near 0": np.concatenate([-_SIZES[_SIZES < 1], _SIZES[_SIZES < 1]]).astype(np.float32),
+    "of errors": np.concatenate([-_SIZES[_SIZES < 9], _SIZES[_SIZES < 13]]).astype(np.float32),
+    "above -9": np.concatenate([-_SIZES[_SIZES < 9], _SIZES]).astype(np.float32),
+    "below 13": np.concatenate([-_SIZES, _SIZES[_SIZES < 13]]).astype(np.float32),
+    "a part": _PARTS.astype(np.float32),
+    "parts": np.concatenate([-_PARTS, _PARTS]).astype(np.float32),
+    "but a zero": np.array(
+        [x for size in _SIZES if not 1.2 < size < 4 for x in (-size, size)], np.float32
+    ),
     "small": np.concatenate([-_SIZES[_SIZES < 6], _SIZES[_SIZES < 6]]).astype(np.float32),
 }
+
+# Where float64 has points with bits of its own: the square of a float32 would be exact.
+_OF_ALL_BITS = {"of errors", "above -9", "below 13", "a part", "parts", "but a zero"}
 
 
 def _unit(alpha: float = 1.0, scale: float = 1.0, width: float = 1.0) -> tuple[Exact, ...]:
@@ -56,6 +72,40 @@ def _by_taylor(function: Exact) -> tuple[Exact, ...]:
 def _normal(x: Any) -> Any:
     """Return the slope of erf."""
     return 2 / mp.sqrt(mp.pi) * mp.exp(-x * x)
+
+
+def _erfcx(x: Any) -> Any:
+    return mp.exp(x * x) * mp.erfc(x)
+
+
+def _integral(x: Any, order: int) -> Any:
+    """Return e**x**2 times a repeated integral of erfc, by their recurrence (DLMF 7.18.7)."""
+    older, newer = _erfcx(x), 1 / mp.sqrt(mp.pi) - x * _erfcx(x)
+    for k in range(2, order + 1):
+        older, newer = newer, (older - 2 * x * newer) / (2 * k)
+    return newer
+
+
+@cache
+def _mills(x: Any) -> Any:
+    return mp.npdf(x) / mp.ncdf(x)
+
+
+@cache
+def _inverse(x: Any) -> Any:
+    return mp.erfinv(x)
+
+
+def _quantile(p: Any) -> Any:
+    return mp.sqrt(2) * _inverse(2 * p - 1)
+
+
+@cache
+def _moment(x: Any, order: int) -> Any:
+    """Return the mean of (1 - cos(t))**order * e**(-abs(x) * (1 - cos(t))), by DLMF 13.4.1."""
+    half = order + mpf(1) / 2
+    factor = mpf(2) ** order * mp.gamma(half) / (mp.sqrt(mp.pi) * mp.factorial(order))
+    return factor * mp.hyp1f1(half, order + 1, -2 * abs(x))
 
 
 def _gate(x: Any) -> Any:
@@ -143,11 +193,32 @@ _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
      "above 1", 4),
     ("entr", sg.special.entr, (lambda x: -x * mp.log(x), lambda x: -mp.log(x) - 1,
                                lambda x: -1 / x), "positive", 5),
-    # What x * x is rounded to is multiplied by as much in an exponential.
-    ("erf", sg.special.erf, (mp.erf, _normal, lambda x: -2 * x * _normal(x)), "small", 40),
+    # Of a subnormal number a factor has few bits.
+    ("erf", sg.special.erf, (mp.erf, _normal, lambda x: -2 * x * _normal(x)), "of errors", 12),
     ("erfc", sg.special.erfc, (mp.erfc, lambda x: -_normal(x), lambda x: 2 * x * _normal(x)),
-     "small", 40),
-    ("ndtr", sg.special.ndtr, (mp.ncdf, mp.npdf, lambda x: -x * mp.npdf(x)), "small", 50),
+     "of errors", 12),
+    ("ndtr", sg.special.ndtr, (mp.ncdf, mp.npdf, lambda x: -x * mp.npdf(x)), "of errors", 5),
+    ("erfcx", sg.special.erfcx, (_erfcx, lambda x: -2 * _integral(x, 1),
+                                 lambda x: 8 * _integral(x, 2)), "above -9", 12),
+    ("log_ndtr", sg.special.log_ndtr,
+     (lambda x: mp.log(mp.ncdf(x)) if x < 0 else mp.log1p(-mp.ncdf(-x)), _mills,
+      lambda x: -_mills(x) * (_mills(x) + x)), "below 13", 8),
+    ("ndtri", sg.special.ndtri, (_quantile, lambda p: 1 / mp.npdf(_quantile(p)),
+                                 lambda p: _quantile(p) / mp.npdf(_quantile(p)) ** 2), "a part", 8),
+    ("erfinv", sg.special.erfinv, (_inverse, lambda x: 1 / _normal(_inverse(x)),
+                                   lambda x: 2 * _inverse(x) / _normal(_inverse(x)) ** 2),
+     "parts", 8),
+    ("logit", sg.special.logit, (lambda p: mp.log(p / (1 - p)), lambda p: 1 / (p * (1 - p)),
+                                 lambda p: (2 * p - 1) / (p * (1 - p)) ** 2), "a part", 5),
+    # The first derivative of i1e is 0 near 1.5, the second near 3.
+    ("i0e", sg.special.i0e, (lambda x: _moment(x, 0), lambda x: -mp.sign(x) * _moment(x, 1),
+                             lambda x: _moment(x, 2)), "all", 5),
+    ("i1e", sg.special.i1e,
+     (lambda x: mp.sign(x) * mp.besseli(1, abs(x)) * mp.exp(-abs(x)),
+      lambda x: _moment(x, 2) - _moment(x, 1),
+      lambda x: mp.sign(x) * (_moment(x, 2) - _moment(x, 3))), "but a zero", 12),
+    ("atan far out", sg.atan, (mp.atan, lambda x: 1 / (1 + x * x),
+                               lambda x: -2 * x / (1 + x * x) ** 2), "all", 5),
     ("log1p", sg.log1p, (mp.log1p, lambda x: 1 / (1 + x), lambda x: -((1 + x) ** -2)),
      "positive", 4),
     ("asinh", sg.asinh, (mp.asinh, lambda x: mp.hypot(x, 1) ** -1,
@@ -161,13 +232,13 @@ def test_derivatives_have_their_digits(row):
     _, build, exact, where, ulp = row
     points = _POINTS[where]
     xs = [sg.placeholder(points.shape, dtype) for dtype in ("float32", "float64")]
-    results = sg.compile(xs, [y for x in xs for y in _derivatives(build, x)])(
-        *[points.astype(x.dtype.numpy) for x in xs]
-    )
+    shrink = 1 - 2.0**-31 if where in _OF_ALL_BITS else 1
+    given: list[Any] = [points, points.astype(np.float64) * shrink]
+    results = sg.compile(xs, [y for x in xs for y in _derivatives(build, x)])(*given)
     with mp.workprec(500):
-        wanted = [[function(mpf(float(x))) for x in points] for function in exact]
         for k, found in enumerate(results):
-            _assert_within(found, wanted[k % 3], ulp, f"derivative {k % 3} of {found.dtype}")
+            wanted = [exact[k % 3](mpf(float(x))) for x in given[k // 3]]
+            _assert_within(found, wanted, ulp, f"derivative {k % 3} of {found.dtype}")
 
 
 def _derivatives(build: Any, x: sg.Tensor) -> list[sg.Tensor]:

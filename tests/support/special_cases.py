@@ -13,7 +13,11 @@ from symgrad.graph.dtypes import DType, float32, float64
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import incomplete_beta, incomplete_gamma
 from symgrad.graph.ops.activations import normal_share
+from symgrad.graph.ops.bessel import bessel_moment
 from symgrad.graph.ops.error_functions import normal_tail_ratio
+from symgrad.graph.ops.error_slopes import bell, erfc_integral, erfinv_slope, ndtri_slope
+from symgrad.graph.ops.logit import logit_slope
+from symgrad.graph.ops.trigonometry import atan_slope
 from tests.support.case import FLOATS, Case, Real
 
 _ONE = (((),), ((0, 3),), ((1,),))
@@ -106,6 +110,39 @@ _OF_GELU = (
          slack=16.0),
     Case("normal_tail_ratio", "normal_tail_ratio", normal_tail_ratio, exactly(_tail_ratio), _REAL,
          FLOATS, 2, _ONE, slack=2.0),
+)  # fmt: skip
+
+
+def _integral(x: Any) -> Any:
+    return 2 * mpmath.exp(x * x) * mpmath.quad(
+        lambda t: (t - x) ** 2 / 2 * mpmath.exp(-t * t), [x, mpmath.inf]
+    ) / mpmath.sqrt(mpmath.pi)  # fmt: skip
+
+
+def _moment(x: Any) -> Any:
+    return mpmath.quad(
+        lambda t: (1 - mpmath.cos(t)) ** 3 * mpmath.exp(-abs(x) * (1 - mpmath.cos(t))),
+        [0, mpmath.pi],
+    ) / mpmath.pi  # fmt: skip
+
+
+_OF_SLOPES = (
+    Case("bell", "bell", lambda x: bell(x, -0.5), exactly(lambda x: mpmath.exp(-x * x / 2)), _REAL,
+         FLOATS, 2, _ONE),
+    Case("erfc_integral", "erfc_integral", lambda x: erfc_integral(x, 2), exactly(_integral),
+         (Real((3, 4), -1.0, 6.0),), FLOATS, 2, _ONE, slack=4.0),
+    Case("erfinv_slope", "erfinv_slope", lambda x: erfinv_slope(x, sg.special.erfinv(x)),
+         exactly(lambda x: mpmath.diff(mpmath.erfinv, x)), (Real((3, 4), -0.8, 0.8),), FLOATS, 2,
+         _ONE, slack=8.0),
+    Case("ndtri_slope", "ndtri_slope", lambda p: ndtri_slope(p, sg.special.ndtri(p)),
+         exactly(lambda p: mpmath.diff(lambda q: mpmath.sqrt(2) * mpmath.erfinv(2 * q - 1), p)),
+         (Real((3, 4), 0.1, 0.9),), FLOATS, 2, _ONE, slack=8.0),
+    Case("logit_slope", "logit_slope", logit_slope, lambda p: 1 / (p * (1 - p)),
+         (Real((3, 4), 0.1, 0.9),), FLOATS, 2, _ONE, slack=8.0),
+    Case("atan_slope", "atan_slope", atan_slope, lambda x: 1 / (1 + x * x),
+         (Real((3, 4), -3.0, 3.0),), FLOATS, 2, _ONE, slack=4.0),
+    Case("bessel_moment", "bessel_moment", lambda x: bessel_moment(x, 3), exactly(_moment),
+         (Real((3, 4), -20.0, 20.0, (0.0,)),), FLOATS, 2, _ONE, slack=4.0),
 )  # fmt: skip
 
 _COMPOSED = (
@@ -290,4 +327,4 @@ _OF_BETA = (
     _of_beta("beta_density", incomplete_beta.beta_density, beta_density, 1, 8.0),
 )
 
-SPECIAL: tuple[Case, ...] = (*_OF_ONE, *_OF_GELU, *_COMPOSED, *_OF_TWO, *_OF_BETA)
+SPECIAL: tuple[Case, ...] = (*_OF_ONE, *_OF_GELU, *_OF_SLOPES, *_COMPOSED, *_OF_TWO, *_OF_BETA)

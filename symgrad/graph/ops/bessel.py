@@ -8,24 +8,29 @@ Coefficients are ours (`error_tables.py`).
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import FloatExpr, Table, body_of_formula, polynomial
+from symgrad.graph.formulas import FloatExpr, Table, body_of_formula, horner, polynomial
 from symgrad.graph.node import Grads, Node, Tensor
-from symgrad.graph.opdef import elementwise
+from symgrad.graph.opdef import define, elementwise
 from symgrad.graph.ops import error_tables as table
-from symgrad.graph.ops.arithmetic import abs as abs_of
-from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, sign, subtract
-from symgrad.graph.ops.comparison import less, where
-from symgrad.graph.ops.elementwise import filled_like, infer_same, is_float, rounded_once
-from symgrad.graph.ops.transcendental import exp
-from symgrad.graph.types import Array
+from symgrad.graph.ops import slope_tables as slopes
+from symgrad.graph.ops.arithmetic import multiply, negative, sign, subtract
+from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once, widen_halves
+from symgrad.graph.structures import Map
+from symgrad.graph.types import Array, TensorType
 
 _EDGE = {"f32": 8.0, "f64": 15.0}
-# Of I0(x) - I1(x) / x, by powers of x**2 / 4; ten are exact to a rounding up to |x| = 1.
-_I1_SLOPE = [(2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1)) for k in range(10)]
+_MOMENT_EDGE = {"f32": 10.0, "f64": 18.0}
+_MOMENTS = {
+    1: (slopes.BESSEL_1, slopes.BESSEL_1_TAIL),
+    2: (slopes.BESSEL_2, slopes.BESSEL_2_TAIL),
+}
+# Of the power series of a moment, exact to a rounding up to 1.
+_TERMS = 22
 
 
 def i0e(x: Tensor) -> Tensor:
@@ -36,6 +41,15 @@ def i0e(x: Tensor) -> Tensor:
 def i1e(x: Tensor) -> Tensor:
     """Return e**-|x| * I1(x) of floats."""
     return apply(i1e_op, x)
+
+
+def bessel_moment(x: Tensor, order: int) -> Tensor:
+    """Return the mean of (1 - cos(t))**order * e**(-|x| * (1 - cos(t))) over a turn.
+
+    Of order 0 it is i0e, and (-1)**order times it is the derivative of i0e above 0 (DLMF 10.32.1).
+    As a difference of i0e and i1e it would have no digits for large x.
+    """
+    return apply(bessel_moment_op, x, order=order)
 
 
 def _parts(x: FloatExpr, near: Table, far: Table) -> tuple[FloatExpr, FloatExpr]:
@@ -58,26 +72,61 @@ def _i1e_formula(x: FloatExpr) -> FloatExpr:
     return (abs(x) <= _EDGE[x.short]).choose(inner * x, outer)
 
 
+def _moment_formula(order: int, x: FloatExpr) -> FloatExpr:
+    size = abs(x)
+    near, far = size.least(1.0), size.greatest(1.0)
+    moments: list[FloatExpr] = []
+    for k in range(1, order + 1):
+        if k <= 2:
+            found = _moment_by_table(far, k)
+        else:
+            # The differential equation of order k - 2 (DLMF 10.25.1).
+            found = (far + far + (k - 1.0)) * moments[-1] - (2.0 * k - 3) * moments[-2]
+            found = found / far
+        moments.append(found)
+    series = (-2.0 * near).exp() * horner(near, _series_of_moment(order))
+    return (size < 1.0).choose(series, moments[-1])
+
+
+def _moment_by_table(size: FloatExpr, order: int) -> FloatExpr:
+    near_table, far_table = _MOMENTS[order]
+    edge = _MOMENT_EDGE[size.short]
+    near = size.least(edge)
+    near = polynomial((near - 6.0) / (near + 6.0), near_table) * _inverse(1.0 + near, order)
+    far = size.greatest(edge)
+    return (size <= edge).choose(near, polynomial(1.0 / far, far_table) * _inverse(far, order))
+
+
+def _inverse(x: FloatExpr, order: int) -> FloatExpr:
+    """Return x to the power -(order + 1/2)."""
+    inverse = 1.0 / x
+    result = inverse.sqrt()
+    for _ in range(order):
+        result = result * inverse
+    return result
+
+
+def _series_of_moment(order: int) -> list[float]:
+    """Return the coefficients in x of e**(2x) times a moment, all positive (DLMF 13.2.39)."""
+    found = [math.prod((2 * k + 1) / (k + 1) for k in range(order))]
+    for k in range(_TERMS):
+        found.append(found[-1] * 2 * (k + 0.5) / ((order + 1 + k) * (k + 1)))
+    return found
+
+
 def _i0e_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    return (multiply(g, subtract(i1e(x), multiply(sign(x), node.output))),)
+    return (multiply(g, negative(multiply(sign(x), bessel_moment(x, 1)))),)
 
 
 def _i1e_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    # I1'(x) is I0(x) - I1(x) / x. Near 0 that quotient has no derivative of its own to a rounding,
-    # so the difference of both power series stands there, of x**2 / 4 (DLMF 10.25.2).
-    size = abs_of(x)
-    is_near = less(size, 1)
-    near, far = where(is_near, x, filled_like(x, 0)), where(is_near, filled_like(x, 1), x)
-    square = multiply(multiply(near, near), 0.25)
-    series = filled_like(x, _I1_SLOPE[-1])
-    for coefficient in reversed(_I1_SLOPE[:-1]):
-        series = add(multiply(series, square), coefficient)
-    rise = where(
-        is_near, multiply(series, exp(negative(size))), subtract(i0e(x), divide(node.output, far))
-    )
-    return (multiply(g, subtract(rise, multiply(sign(x), node.output))),)
+    return (multiply(g, subtract(bessel_moment(x, 2), bessel_moment(x, 1))),)
+
+
+def _moment_grad(node: Node, g: Tensor, *, order: int) -> Grads:
+    (x,) = node.inputs
+    return (multiply(g, negative(multiply(sign(x), bessel_moment(x, order + 1)))),)
 
 
 def _scaled_reference(order: int, x: Array) -> Array:
@@ -101,6 +150,27 @@ def _scaled_reference(order: int, x: Array) -> Array:
     return value if order == 0 else np.copysign(value, x)
 
 
+def _moment_reference(x: Array, *, order: int) -> Array:
+    """Return the integral in float64 by a sum of points; beyond 2,000 its series, DLMF 13.7.2."""
+    (wide,) = widen_halves(x)
+    size = np.abs(wide.astype(np.float64))
+    total, term, series = np.zeros_like(size), np.ones_like(size), np.ones_like(size)
+    with np.errstate(all="ignore"):
+        for s in np.arange(-3.5, 3.5, 0.02):
+            # The double exponential rule of the angle, which is t / 2.
+            half = 0.5 * math.pi * math.sinh(s)
+            angle = 0.25 * math.pi * math.exp(half) / math.cosh(half)
+            weight = 0.02 * 0.5 * math.cosh(s) / math.cosh(half) ** 2 * 0.25 * math.pi
+            square = 2 * math.sin(angle) ** 2
+            total = total + 2 * weight * square**order * np.exp(-size * square)
+        for k in range(8):
+            term = term * (order + 0.5 + k) * (0.5 + k) / ((k + 1) * 2 * size)
+            series = series + term
+        factor = math.gamma(order + 0.5) / (math.sqrt(2) * math.pi)
+        series = series * factor * size ** -(order + 0.5)
+    return np.where(size > 2000, series, total).astype(x.dtype)
+
+
 i0e_op = elementwise(
     "i0e",
     infer=infer_same("i0e", is_float),
@@ -115,4 +185,24 @@ i1e_op = elementwise(
     reference=rounded_once(lambda x: _scaled_reference(1, x)),
     grad=_i1e_grad,
     body=body_of_formula(_i1e_formula),
+)
+
+
+def _moment_infer(x: TensorType, *, order: int) -> TensorType:
+    found = infer_same("bessel_moment", is_float)(x)
+    assert isinstance(found, TensorType)
+    assert order >= 1, f"bessel_moment of order {order}"
+    return found
+
+
+def _moment_kernel(_x: TensorType, *, order: int) -> Map:
+    return Map(body_of_formula(partial(_moment_formula, order)))
+
+
+bessel_moment_op = define(
+    "bessel_moment",
+    infer=_moment_infer,
+    reference=_moment_reference,
+    grad=_moment_grad,
+    kernel=_moment_kernel,
 )

@@ -19,8 +19,8 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops import error_tables as table
 from symgrad.graph.ops.arithmetic import abs as abs_
-from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
-from symgrad.graph.ops.comparison import greater, less, where
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative
+from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.elementwise import (
     filled_like,
     infer_same,
@@ -28,17 +28,23 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
-from symgrad.graph.ops.transcendental import exp
+from symgrad.graph.ops.error_slopes import (
+    bell,
+    erfc_integral,
+    erfcx_formula,
+    erfcx_reference,
+    erfinv_slope,
+    exp_of_square,
+    ndtri_slope,
+    scaled_erfc,
+)
 from symgrad.graph.types import Array
 
 _SQRT_PI = math.sqrt(math.pi)
 _SQRT_2_PI = math.sqrt(2 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
-# Beyond, e**-x**2 is 0 in either format.
-_FAR = 60.0
-# Where the derivative of erfcx becomes its series, and how many terms of it are less than a
-# rounding from there on; by whether it is of float64.
-_SERIES_FROM = {False: (5.0, 8), True: (12.0, 10)}
+# Below, the slope of log_ndtr is two terms of a series to a rounding; by whether it is of float64.
+_SERIES_FROM = {False: -1e4, True: -1e6}
 
 
 def erfc(x: Tensor) -> Tensor:
@@ -79,48 +85,27 @@ def log_ndtr(x: Tensor) -> Tensor:
 # --------------------------------------------------------------------------------------- formulas
 
 
-def _scaled(x: FloatExpr) -> FloatExpr:
-    """Return e**x**2 * erfc(x) for x >= 0."""
-    t = (x - 3.0) / (x + 3.0)
-    t = x.equals(math.inf).choose(x.like(1.0), t)
-    return 0.5 * polynomial(t, table.ERFCX) / (0.5 + x)
-
-
-def _exp_of_square(x: FloatExpr, factor: float) -> FloatExpr:
-    """Return e**(factor * x**2) for x >= 0 as if x**2 were exact; `factor` is a power of 2."""
-    x = x.least(_FAR)
-    coarse = (x * 16.0).round() * (1.0 / 16.0)
-    fine = (x - coarse) * (x + coarse)
-    return (coarse * coarse * factor).exp() * (fine * factor).exp()
-
-
 def _erfc_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
-    above = _exp_of_square(size, -1.0) * _scaled(size)
+    above = exp_of_square(size, -1.0) * scaled_erfc(size)
     return (x < 0.0).choose(2.0 - above, above)
-
-
-def _erfcx_formula(x: FloatExpr) -> FloatExpr:
-    size = abs(x)
-    above = _scaled(size)
-    return (x < 0.0).choose(2.0 * _exp_of_square(size, 1.0) - above, above)
 
 
 def _ndtr_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
-    tail = 0.5 * _exp_of_square(size, -0.5) * _scaled(size * _SQRT_HALF)
+    tail = 0.5 * exp_of_square(size, -0.5) * scaled_erfc(size * _SQRT_HALF)
     return (x > 0.0).choose(1.0 - tail, tail)
 
 
 def normal_tail_ratio_formula(x: FloatExpr) -> FloatExpr:
     """Return `normal_tail_ratio` of an element."""
-    return 0.5 * _scaled(abs(x) * _SQRT_HALF)
+    return 0.5 * scaled_erfc(abs(x) * _SQRT_HALF)
 
 
 def _log_ndtr_formula(x: FloatExpr) -> FloatExpr:
     size = abs(x)
-    scaled = 0.5 * _scaled(size * _SQRT_HALF)
-    above = (-_exp_of_square(size, -0.5) * scaled).call("log1p")
+    scaled = 0.5 * scaled_erfc(size * _SQRT_HALF)
+    above = (-exp_of_square(size, -0.5) * scaled).call("log1p")
     below = scaled.log() - 0.5 * size * size
     below = x.equals(-math.inf).choose(x, below)
     return (x > 0.0).choose(above, below)
@@ -150,57 +135,45 @@ def _ndtri_formula(p: FloatExpr) -> FloatExpr:
 # ---------------------------------------------------------------------------------------- gradients
 
 
-def _bell(x: Tensor, scale: float) -> Tensor:
-    """Return e**(scale * x**2)."""
-    return exp(multiply(multiply(x, x), scale))
-
-
 def _erfc_grad(node: Node, g: Tensor) -> Grads:
-    return (multiply(g, multiply(_bell(node.inputs[0], -1.0), -2 / _SQRT_PI)),)
+    return (multiply(g, multiply(bell(node.inputs[0], -1.0), -2 / _SQRT_PI)),)
 
 
 def _erfcx_grad(node: Node, g: Tensor) -> Grads:
-    (x,) = node.inputs
-    # 2x * erfcx(x) is nearly 2 / sqrt(pi) for large x: their difference, and more so its own
-    # derivative, would have no digits. It is the series DLMF 7.12.1 without its first term there.
-    start, terms = _SERIES_FROM[x.dtype is float64]
-    is_far = greater(x, start)
-    near, far = where(is_far, start, x), where(is_far, x, start)
-    slope = subtract(multiply(multiply(near, 2), node.output), 2 / _SQRT_PI)
-    t = divide(-0.5, multiply(far, far))
-    series = multiply(t, 2 * terms - 1)
-    for k in range(terms - 1, 0, -1):
-        series = multiply(multiply(t, 2 * k - 1), add(series, 1))
-    return (multiply(g, where(is_far, multiply(series, 2 / _SQRT_PI), slope)),)
+    return (multiply(g, multiply(erfc_integral(node.inputs[0], 1), -2)),)
 
 
 def _erfinv_grad(node: Node, g: Tensor) -> Grads:
-    return (multiply(g, multiply(_bell(node.output, 1.0), 0.5 * _SQRT_PI)),)
+    return (multiply(g, erfinv_slope(node.inputs[0], node.output)),)
 
 
 def _ndtr_grad(node: Node, g: Tensor) -> Grads:
-    return (multiply(g, multiply(_bell(node.inputs[0], -0.5), 1 / _SQRT_2_PI)),)
+    return (multiply(g, multiply(bell(node.inputs[0], -0.5), 1 / _SQRT_2_PI)),)
 
 
 def _ndtri_grad(node: Node, g: Tensor) -> Grads:
-    return (multiply(g, multiply(_bell(node.output, 0.5), _SQRT_2_PI)),)
+    return (multiply(g, ndtri_slope(node.inputs[0], node.output)),)
 
 
 def _normal_tail_ratio_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    below = subtract(multiply(abs_(x), node.output), 1 / _SQRT_2_PI)
-    return (multiply(g, where(less(x, 0), negative(below), below)),)
+    above = multiply(erfc_integral(multiply(abs_(x), _SQRT_HALF), 1), _SQRT_HALF)
+    return (multiply(g, where(less(x, 0), above, negative(above))),)
 
 
 def _log_ndtr_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
     # The density over ndtr, which is sqrt(2/pi) / erfcx(-x / sqrt(2)): the exponentials cancel.
-    # Above 0 that would overflow, and is the density divided by what is no longer small.
-    is_below = less(x, 0)
-    zero = filled_like(x, 0)
-    below = divide(math.sqrt(2 / math.pi), erfcx(multiply(where(is_below, x, zero), -_SQRT_HALF)))
+    # Above 0 that would overflow, and is the density divided by what is no longer small. Far below,
+    # where its derivative would, it is the beginning of its series (DLMF 7.12.1).
+    start = _SERIES_FROM[x.dtype is float64]
+    is_far, is_below = less(x, start), less(x, 0)
+    far, zero = where(is_far, x, start), filled_like(x, 0)
+    near = where(is_far, start, where(is_below, x, zero))
+    below = divide(math.sqrt(2 / math.pi), erfcx(multiply(near, -_SQRT_HALF)))
+    below = where(is_far, negative(add(far, divide(1, far))), below)
     x = where(is_below, zero, x)
-    above = divide(multiply(_bell(x, -0.5), 1 / _SQRT_2_PI), ndtr(x))
+    above = divide(multiply(bell(x, -0.5), 1 / _SQRT_2_PI), ndtr(x))
     return (multiply(g, where(is_below, below, above)),)
 
 
@@ -214,23 +187,8 @@ def _each(x: Array, function: np.ufunc) -> Array:
 _MATH_ERFC = np.frompyfunc(math.erfc, 1, 1)
 
 
-def _erfcx_reference(x: Array) -> Array:
-    """Return e**x**2 * erfc(x) in float64; beyond 20 by its asymptotic series, DLMF 7.12.1."""
-    x = x.astype(np.float64)
-    inverse = 1 / (x * x)
-    series, term = np.ones_like(x), np.ones_like(x)
-    for k in range(1, 12):
-        term = term * inverse * (0.5 - k)
-        series = series + term
-    nearby = np.clip(x, -30.0, 20.0)  # below, the square of e is infinite
-    coarse = np.round(nearby * 16) / 16
-    square = np.exp(coarse * coarse) * np.exp((nearby - coarse) * (nearby + coarse))
-    near = square * _each(nearby, _MATH_ERFC)
-    return np.where(x > 20, series / (x * _SQRT_PI), near)
-
-
 def _normal_tail_ratio_reference(x: Array) -> Array:
-    return np.asarray(0.5 * _erfcx_reference(np.abs(x.astype(np.float64)) * _SQRT_HALF))
+    return np.asarray(0.5 * erfcx_reference(np.abs(x.astype(np.float64)) * _SQRT_HALF))
 
 
 def _ndtr_reference(x: Array) -> Array:
@@ -240,7 +198,7 @@ def _ndtr_reference(x: Array) -> Array:
 def _log_ndtr_reference(x: Array) -> Array:
     x = x.astype(np.float64)
     above = np.log1p(-_ndtr_reference(-x))
-    below = np.log(0.5 * _erfcx_reference(np.maximum(x * -_SQRT_HALF, 0))) - 0.5 * x * x
+    below = np.log(0.5 * erfcx_reference(np.maximum(x * -_SQRT_HALF, 0))) - 0.5 * x * x
     return np.where(x > 0, above, np.where(np.isneginf(x), x, below))
 
 
@@ -292,9 +250,9 @@ erfc_op = elementwise(
 erfcx_op = elementwise(
     "erfcx",
     infer=infer_same("erfcx", is_float),
-    reference=rounded_once(_erfcx_reference),
+    reference=rounded_once(erfcx_reference),
     grad=_erfcx_grad,
-    body=body_of_formula(_erfcx_formula),
+    body=body_of_formula(erfcx_formula),
 )
 
 erfinv_op = elementwise(

@@ -1,4 +1,4 @@
-"""Logit function, the inverse of sigmoid."""
+"""Logit function, the inverse of sigmoid, and its slope."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops.arithmetic import divide, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once
 from symgrad.graph.types import Array
 
@@ -16,6 +16,11 @@ from symgrad.graph.types import Array
 def logit(p: Tensor) -> Tensor:
     """Return `log(p / (1 - p))` of floats."""
     return apply(logit_op, p)
+
+
+def logit_slope(p: Tensor) -> Tensor:
+    """Return `1 / (p * (1 - p))` of floats, the derivative of `logit`."""
+    return apply(logit_slope_op, p)
 
 
 def _logit_formula(p: FloatExpr) -> FloatExpr:
@@ -26,8 +31,14 @@ def _logit_formula(p: FloatExpr) -> FloatExpr:
 
 
 def _logit_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, logit_slope(node.inputs[0])),)
+
+
+def _logit_slope_grad(node: Node, g: Tensor) -> Grads:
     (p,) = node.inputs
-    return (divide(g, multiply(p, subtract(1, p))),)
+    # Differentiated as the quotient that it is, it would be a difference, of infinities near 0.
+    bend = multiply(multiply(subtract(add(p, p), 1), node.output), node.output)
+    return (multiply(g, bend),)
 
 
 def _logit_reference(p: Array) -> Array:
@@ -41,4 +52,12 @@ logit_op = elementwise(
     reference=rounded_once(_logit_reference),
     grad=_logit_grad,
     body=body_of_formula(_logit_formula),
+)
+
+logit_slope_op = elementwise(
+    "logit_slope",
+    infer=infer_same("logit_slope", is_float),
+    reference=rounded_once(lambda p: 1 / (p.astype(np.float64) * (1 - p.astype(np.float64)))),
+    grad=_logit_slope_grad,
+    body=body_of_formula(lambda p: 1.0 / (p * (1.0 - p))),
 )

@@ -27,6 +27,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_once,
 )
+from symgrad.graph.ops.error_slopes import bell
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr
@@ -356,7 +357,7 @@ def erf(x: Any, /) -> Tensor:
 
 def _erf_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    return (multiply(g, multiply(2 / math.sqrt(math.pi), exp(negative(multiply(x, x))))),)
+    return (multiply(g, multiply(2 / math.sqrt(math.pi), bell(x, -1.0))),)
 
 
 erf_op = elementwise(

@@ -14,6 +14,7 @@ import numpy as np
 
 from symgrad.graph import dtypes
 from symgrad.graph.build import apply
+from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import cast
@@ -139,7 +140,40 @@ def atan(x: Any, /) -> Tensor:
 
 def _atan_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    return (divide(g, add(multiply(x, x), 1)),)
+    if x.dtype.is_complex:
+        return (divide(g, add(multiply(x, x), 1)),)
+    return (multiply(g, atan_slope(x)),)
+
+
+def atan_slope(x: Tensor) -> Tensor:
+    """Return `1 / (1 + x**2)` of floats, whose square does not overflow."""
+    return apply(atan_slope_op, x)
+
+
+def _atan_slope_formula(x: FloatExpr) -> FloatExpr:
+    is_far = abs(x) > 1.0
+    near = is_far.choose(1.0 / x, x)
+    square = near * near
+    return is_far.choose(square, 1.0) / (square + 1.0)
+
+
+def _atan_slope_reference(x: Array) -> Array:
+    near = np.where(np.abs(x) > 1, 1 / x, x)
+    return np.asarray(np.where(np.abs(x) > 1, near * near, 1) / (near * near + 1))
+
+
+def _atan_slope_grad(node: Node, g: Tensor) -> Grads:
+    (x,) = node.inputs
+    return (multiply(g, multiply(multiply(multiply(x, -2), node.output), node.output)),)
+
+
+atan_slope_op = elementwise(
+    "atan_slope",
+    infer=infer_same("atan_slope", is_float),
+    reference=rounded_from_double(_atan_slope_reference),
+    grad=_atan_slope_grad,
+    body=body_of_formula(_atan_slope_formula),
+)
 
 
 atan_op = elementwise(
