@@ -105,6 +105,8 @@ _SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
 MOST_SPLIT_VECTORS, SPLIT_TERMS, _JOINED = 3, range(16, 1025), 0.25
 # A held right: rows of a tile, columns, registers beside it and the sums, products written out.
 MOST_HELD_ROWS, LEAST_HELD_COLUMNS, SPARE_OF_HELD, HELD_WRITTEN_OUT = 64, 3, 2, 300
+# Rows and terms of one that is transposed in parts, anew for each group of rows.
+MOST_TURNED_ROWS, MOST_TURNED_TERMS = 32, 64
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
 _CONFIGURING = 170.0
