@@ -1,4 +1,4 @@
-"""Register blocking with a right transposed in parts: two vectors of columns for some terms.
+"""Transposition in registers: the microkernel of a right in parts, of two vectors of columns.
 
     columns of the right   b[0, j]  b[1, j]  b[2, j]  b[3, j]     half a vector of units of 8 bytes
     units, transposed      b[t, 0]  b[t, 1]  ...                  two vectors for each of four
