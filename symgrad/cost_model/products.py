@@ -52,6 +52,7 @@ SHORT_PIECE = 8  # steps of k of a piece that are written out, at the most
 # Of so many a microkernel finds where the next piece begins before it adds one up.
 EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
+CODE_BYTES = 8  # of an instruction of a microkernel
 STEPS_A_LINE = 4  # of k, in which a microkernel asks for a line of the next packed panel
 CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
 LEAST_STEPS_A_ROW = 4  # of k for a row: in fewer, lines come no sooner than those of a whole row

@@ -29,6 +29,7 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
+from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.pack import in_registers
 from symgrad.codegen.vectors import shuffled, splat
@@ -51,7 +52,8 @@ class TurnedKernel:
     the left are `left_row` elements apart and its terms `left_k`; terms of the right lie side by
     side and its columns are `right_column` apart. Rows of the tile are `tile_row` apart, and it
     lies aside (`is_aside`), with whole vectors, or is a part of the result. The lines of right,
-    left and tile that are `nexts` elements further are asked for meanwhile, but for 0.
+    left and tile that are `nexts` elements further are asked for meanwhile, but for 0; so is a line
+    of the code itself in each call, of `code_lines` if the target says that these get lost.
     """
 
     unit: int
@@ -75,6 +77,13 @@ class TurnedKernel:
     def lines(self) -> int:
         """Lines of sums, of a row each, or of two."""
         return self.rows // self.unit
+
+    @property
+    def code_lines(self) -> int:
+        """Lines of code that are asked for in turns: those of a part, mostly, and of the stores."""
+        products = VECTORS * min(self.lines, MOST_LINES) * PART * self.unit
+        shuffles = VECTORS * (UNITS + PART * self.unit)
+        return code_lines(self.elements.target, products * 3 // 2 + 2 * shuffles + 2 * self.rows)
 
     @property
     def parts(self) -> int:
@@ -105,6 +114,9 @@ def emit_turned_kernel(module: ir.Module, kernel: TurnedKernel) -> ir.LLVMFuncti
     function = kernel_function(module, kind, "contract.turned")
     left, right, tile, _, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
+    if kernel.nexts[1] and kernel.code_lines:
+        walk = right, kernel.nexts[1]
+        ask_for_code(builder, function, kernel.elements, walk, kernel.code_lines)
     low, tall = divmod(kernel.lines, kernel.groups)
     for first, stop, height in ((0, tall, low + 1), (tall, kernel.groups, low)):
         if first == stop:
