@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract.plans.held import unit_turned
+from symgrad.codegen import ir
+from symgrad.codegen.contract.elements import Elements
+from symgrad.codegen.contract.kernels.held import HeldKernel
+from symgrad.codegen.contract.kernels.leaf_functions import leaf_function
+from symgrad.codegen.contract.kernels.turned import TurnedKernel
+from symgrad.codegen.contract.plans.held import held_kernel, unit_turned
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
-from symgrad.cost_model.products import MOST_TURNED_ROWS, MOST_TURNED_TERMS
+from symgrad.codegen.target import TARGET_NAMES, target_named
+from symgrad.cost_model.products import CODE_BYTES, MOST_TURNED_ROWS, MOST_TURNED_TERMS
 from symgrad.graph import dtypes
 from tests.unit.codegen import test_contract as contractions
 from tests.unit.codegen.test_contract import Case, EpilogueKind, address, aligned
@@ -18,6 +25,7 @@ from tests.unit.codegen.test_stored_results import plan_of
 
 AVX512 = pytest.mark.isa("avx512f")
 V4 = "x86-64-v4"
+Kernel = HeldKernel | TurnedKernel
 KINDS: tuple[EpilogueKind, ...] = ("store", "bias", "count")
 ELEMENTS = Case(16, 16, 16, dtypes.float64, rhs="columns")
 PAIRS = Case(16, 16, 16, dtypes.float32, "columns", "columns")
@@ -140,3 +148,46 @@ def test_batches_agree_for_any_number_of_threads(case, count):
     for some in results[1:]:
         for result, first in zip(some, results[0], strict=True):
             np.testing.assert_array_equal(result, first)
+
+
+HELD = Case(16, 16, 16, rhs="columns")
+INCLUDES = {is_so: replace(target_named(V4), includes_code=is_so) for is_so in (False, True)}
+
+
+def kernel_of(case: Case, *, includes_code: bool, next_right: int = 256) -> Kernel:
+    """Return the microkernel of a case that asks for the right of the next product."""
+    plan = replace(case.plan(V4), next_right=next_right)
+    stored = Elements(plan.dtype, plan.compute, INCLUDES[includes_code])
+    return held_kernel(plan, stored, case.m, case.n)
+
+
+def text_of(kernel: Kernel) -> str:
+    module = ir.Module()
+    leaf_function(module, kernel)
+    return str(module)
+
+
+@pytest.mark.parametrize("case", [HELD, ELEMENTS, PAIRS], ids=["held", "elements", "pairs"])
+def test_a_batch_asks_for_its_code_where_a_cache_of_data_includes_it(case):
+    asked = text_of(kernel_of(case, includes_code=True))
+    assert asked.count("ptrtoint") == 1
+    assert "ptrtoint" not in text_of(kernel_of(case, includes_code=False))
+    assert "ptrtoint" not in text_of(kernel_of(case, includes_code=True, next_right=0))
+
+
+@AVX512
+@pytest.mark.parametrize("case", [HELD, ELEMENTS, PAIRS], ids=["held", "elements", "pairs"])
+def test_lines_of_code_that_are_asked_for_are_about_as_many_as_there_are(case):
+    kernel = kernel_of(case, includes_code=True)
+    x, y = (sg.placeholder((5, 16, 16), case.dtype) for _ in range(2))
+    step = sg.compile([x, y], (x.mT if case.lhs == "columns" else x) @ y.mT, target=V4)
+    text = re.split(r"contract\.(?:held|turned):", step.ir("asm"))[1].partition("retq")[0]
+    instructions = [line for line in text.splitlines() if re.match(r"\t[a-z]", line)]
+    line = kernel.elements.target.memory.line_bytes
+    lines = len(instructions) * CODE_BYTES / line
+    assert kernel.code_lines & (kernel.code_lines - 1) == 0
+    assert 0.75 * lines <= kernel.code_lines <= 2 * lines
+
+
+def test_only_processors_known_to_include_code_are_asked_for_it():
+    assert not any(target_named(name).includes_code for name in TARGET_NAMES if name != "native")
