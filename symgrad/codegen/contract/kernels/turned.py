@@ -168,9 +168,9 @@ def _emit_parts(
         builder.cbranch(builder.icmp_signed("<", following, index(whole)), loop, after)
         builder.position_at_end(after)
         sums = added
-    for part, units in [(0, PART)] * (whole == 1) + [(whole, rest)] * (rest > 0):
-        asked = _places_asked(builder, kernel, places, builder.add(turns, index(part)))
-        sums = _emit_part(builder, kernel, places, (index(part), units), sums, asked)
+    for number, units in [(0, PART)] * (whole == 1) + [(whole, rest)] * (rest > 0):
+        asked = _places_asked(builder, kernel, places, builder.add(turns, index(number)))
+        sums = _emit_part(builder, kernel, places, (index(number), units), sums, asked)
     return sums
 
 
