@@ -14,7 +14,7 @@ from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernels.held import HeldKernel
 from symgrad.codegen.contract.kernels.leaf_functions import leaf_function
 from symgrad.codegen.contract.kernels.turned import TurnedKernel
-from symgrad.codegen.contract.plans.held import held_kernel, unit_turned
+from symgrad.codegen.contract.plans.held import held_leaf, unit_turned
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.target import TARGET_NAMES, target_named
 from symgrad.cost_model.products import CODE_BYTES, MOST_TURNED_ROWS, MOST_TURNED_TERMS
@@ -158,7 +158,7 @@ def kernel_of(case: Case, *, includes_code: bool, next_right: int = 256) -> Kern
     """Return the microkernel of a case that asks for the right of the next product."""
     plan = replace(case.plan(V4), next_right=next_right)
     stored = Elements(plan.dtype, plan.compute, INCLUDES[includes_code])
-    return held_kernel(plan, stored, case.m, case.n)
+    return held_leaf(plan, stored, case.m, case.n)
 
 
 def text_of(kernel: Kernel) -> str:

@@ -111,26 +111,35 @@ def held_cycles(plan: ContractPlan) -> float:
     return tiling_cycles(plan.rows, 1, rows, 1, plan.k) - read + turned
 
 
-def held_kernel(
+def held_leaf(
     plan: ContractPlan, stored: Elements, rows: int, columns: int
 ) -> HeldKernel | TurnedKernel:
-    """Describe the microkernel of a tile of so many rows and columns."""
-    if unit := unit_turned(plan):
-        left, tile = plan.next_sides
-        return TurnedKernel(
-            unit=unit,
-            rows=rows,
-            columns=columns,
-            k=plan.k,
-            lanes=plan.lanes,
-            elements=stored,
-            left_row=plan.left.row_stride,
-            left_k=plan.left.column_stride,
-            right_column=plan.right.column_stride,
-            tile_row=plan.tile_row,
-            is_aside=plan.result_row == 0,
-            nexts=(left, plan.next_right, tile),
-        )
+    """Describe the microkernel of a tile of so many rows and columns: all terms, or in parts."""
+    describe = turned_kernel if unit_turned(plan) else held_kernel
+    return describe(plan, stored, rows, columns)
+
+
+def turned_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -> TurnedKernel:
+    """Describe the microkernel of a tile whose right is transposed in parts."""
+    left, tile = plan.next_sides
+    return TurnedKernel(
+        unit=unit_turned(plan),
+        rows=rows,
+        columns=columns,
+        k=plan.k,
+        lanes=plan.lanes,
+        elements=stored,
+        left_row=plan.left.row_stride,
+        left_k=plan.left.column_stride,
+        right_column=plan.right.column_stride,
+        tile_row=plan.tile_row,
+        is_aside=plan.result_row == 0,
+        nexts=(left, plan.next_right, tile),
+    )
+
+
+def held_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -> HeldKernel:
+    """Describe the microkernel of a tile whose right is held, with all its terms."""
     return HeldKernel(
         rows=rows,
         columns=columns,
