@@ -70,6 +70,20 @@ def test_sums_along_columns_of_the_result_agree_with_numpy():
 
 
 @AVX512
+@pytest.mark.parametrize("case", [ELEMENTS, PAIRS], ids=["elements", "pairs"])
+def test_sums_of_broadcast_operands_agree_with_numpy(case):
+    layouts = ("rows", "columns", "same row", "same column", "same")
+    some = [
+        replace(case, m=m, n=n, k=k, lhs=left, rhs=right)
+        for m, n, k in ((16, 16, 16), (10, 15, 6))
+        for left in layouts
+        for right in layouts
+    ]
+    assert [unit_of(one) > 0 for one in some].count(True) >= 2
+    contractions.run_cases(some, V4)
+
+
+@AVX512
 def test_not_a_byte_outside_the_operands_is_touched():
     some = [
         replace(case, m=m, n=n, k=k)
