@@ -84,7 +84,9 @@ class Target:
     nothing, and then float32 does it.
     `loop_instructions` are those of a loop that the cache of decoded ones holds. A processor that
     `follows_pages` fetches ahead along a walk across the end of a page, too: others are asked for
-    the next one. The walk of a load under a mask it does not follow.
+    the next one. The walk of a load under a mask it does not follow. Where its second-level cache
+    `includes_code` of the first one, code that runs from the latter alone leaves both when data
+    take its place in the former.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Target:
     bfloat16_unit: Literal["dot", "matrix"] | None = None
     loop_instructions: int = 2048
     follows_pages: bool = False
+    includes_code: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -129,7 +132,8 @@ class Target:
         cpu, features = named.cpu, named.features
         return replace(
             self, name=named.name, cpu=cpu, features=features,
-            bfloat16_unit=None, follows_pages=named.follows_pages, memory=named.memory,
+            bfloat16_unit=None, follows_pages=named.follows_pages,
+            includes_code=named.includes_code, memory=named.memory,
         )  # fmt: skip
 
     @property
@@ -259,6 +263,8 @@ TARGET_NAMES = ("native", *_X86, "aarch64")
 
 # Of these it was measured: long loops that ask for the next page take 1.1 times as long on them.
 _FOLLOW_PAGES = frozenset({"znver5"})
+# And of these: small products of a megabyte take up to 1.1 times as long if code is not asked for.
+_INCLUDE_CODE = frozenset({"znver5"})
 
 
 @cache
@@ -313,7 +319,10 @@ def _native() -> Target:
     follows_pages = cpu in _FOLLOW_PAGES
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
-        return replace(target, bfloat16_unit=_bfloat16_unit(host), follows_pages=follows_pages)
+        return replace(
+            target, bfloat16_unit=_bfloat16_unit(host), follows_pages=follows_pages,
+            includes_code=cpu in _INCLUDE_CODE,
+        )  # fmt: skip
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:
         return Target("native", triple, cpu, features, 32, 16, True, True)

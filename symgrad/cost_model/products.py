@@ -52,6 +52,7 @@ SHORT_PIECE = 8  # steps of k of a piece that are written out, at the most
 # Of so many a microkernel finds where the next piece begins before it adds one up.
 EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
+CODE_BYTES = 8  # of an instruction of a microkernel
 STEPS_A_LINE = 4  # of k, in which a microkernel asks for a line of the next packed panel
 CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
 LEAST_STEPS_A_ROW = 4  # of k for a row: in fewer, lines come no sooner than those of a whole row
@@ -105,6 +106,8 @@ _SCATTERED = 4.0  # an element of a vector whose lanes are stored apart
 MOST_SPLIT_VECTORS, SPLIT_TERMS, _JOINED = 3, range(16, 1025), 0.25
 # A held right: rows of a tile, columns, registers beside it and the sums, products written out.
 MOST_HELD_ROWS, LEAST_HELD_COLUMNS, SPARE_OF_HELD, HELD_WRITTEN_OUT = 64, 3, 2, 300
+# Rows and terms of one that is transposed in parts, anew for each group of rows.
+MOST_TURNED_ROWS, MOST_TURNED_TERMS = 32, 64
 # A matrix unit: before its first product and behind its last, the products of two squares, and
 # storing one of sums.
 _CONFIGURING = 170.0

@@ -24,7 +24,7 @@ from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_leaves import matrix_kernel, pair_kernel, pair_packer
 from symgrad.codegen.contract.plans.asking import next_panel_asked, right_lines_a_step
 from symgrad.codegen.contract.plans.borders import inner_borders
-from symgrad.codegen.contract.plans.held import held_kernel
+from symgrad.codegen.contract.plans.held import held_leaf
 from symgrad.codegen.contract.plans.packing import packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
@@ -198,7 +198,7 @@ def _emit_kernel(
     if plan.method == "pairs":
         return leaf_function(module, pair_kernel(plan, rows, columns))
     if plan.method == "held":
-        return leaf_function(module, held_kernel(plan, stored, rows, columns))
+        return leaf_function(module, held_leaf(plan, stored, rows, columns))
     if plan.method == "split":
         return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":

@@ -111,7 +111,7 @@ def test_a_right_is_held_that_registers_have_room_for_beside_eight_sums():
     assert method_of(turned) == method_of(replace(turned, k=22)) == "held"
     for size in ((16, 16, 23), (16, 17, 16), (7, 16, 16), (16, 2, 16)):
         assert method_of(Case(*size, rhs="columns")) != "held"
-    assert method_of(replace(turned, dtype=dtypes.float64)) == "tile"  # two vectors of columns
+    assert method_of(replace(turned, dtype=dtypes.float64, n=24)) == "tile"  # three vectors
     assert method_of(replace(turned, dtype=dtypes.float64, n=8)) == "held"
     for dtype in (dtypes.int32, dtypes.bfloat16, dtypes.float16):
         assert method_of(replace(turned, dtype=dtype)) != "held"

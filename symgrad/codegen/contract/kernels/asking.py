@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import POINTER, Elements, index, prefetch
+from symgrad.codegen.contract.elements import INDEX, POINTER, Elements, index, prefetch
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.operand import AskedLines, NextSteps
-from symgrad.cost_model.products import STEPS_A_LINE
+from symgrad.codegen.target import Target
+from symgrad.cost_model.products import CODE_BYTES, STEPS_A_LINE
 from symgrad.records import dataclass
 
 
@@ -86,6 +87,32 @@ def ask_for_right(
     for number in range(steps * lines):
         offset = builder.add(builder.mul(step, index(lines * line)), index(number * line))
         prefetch(builder, right.address(builder, following, offset), is_write=False)
+
+
+def ask_for_code(
+    builder: ir.IRBuilder,
+    function: ir.LLVMFunction,
+    elements: Elements,
+    walk: tuple[ir.Value, int],
+    lines: int,
+) -> None:
+    """Ask for one of so many lines, a power of two, of a function, another one in each call.
+
+    Which it is follows from a `walk`: a place, and how many elements further on it is in the next
+    call. A second-level cache that includes the first one drops lines that are used there alone.
+    """
+    (place, apart), line = walk, elements.target.memory.line_bytes
+    shift = max(0, (apart * elements.stored.itemsize // line).bit_length() - 1)
+    along = builder.lshr(builder.ptrtoint(place, INDEX), index(shift))
+    offset = builder.and_(along, index((lines - 1) * line))
+    code = builder.gep(function, [offset], source_etype=ir.IntType(8))
+    prefetch(builder, code, is_write=False)
+
+
+def code_lines(target: Target, instructions: int) -> int:
+    """Return how many lines of code are asked for: a power of two, of so many instructions."""
+    lines = -(-instructions * CODE_BYTES // target.memory.line_bytes)
+    return 1 << (lines - 1).bit_length() if target.includes_code else 0
 
 
 def _emit_asking_for_steps(

@@ -24,6 +24,7 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
+from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.pack import in_registers, transpose
 from symgrad.codegen.vectors import splat
@@ -64,6 +65,16 @@ class HeldKernel:
         return ir.VectorType(scalar_type(self.elements.compute), self.lanes)
 
     @property
+    def code_lines(self) -> int:
+        """Lines of code that are asked for in turns, one in each call."""
+        is_written_out = self.rows * self.k <= HELD_WRITTEN_OUT
+        rows = self.rows if is_written_out else sum(set(self.heights))
+        shuffles = self.k * (self.right_column != 1) * (self.lanes.bit_length() - 1)
+        asked = 3 * self.rows if is_written_out else 0
+        instructions = rows * (self.k + 1) + shuffles + self.k + asked
+        return code_lines(self.elements.target, instructions)
+
+    @property
     def heights(self) -> tuple[int, ...]:
         """Rows that are added up at a time, the tall groups first.
 
@@ -95,6 +106,9 @@ def emit_held_kernel(module: ir.Module, kernel: HeldKernel) -> ir.LLVMFunction:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     held = _emit_right(builder, kernel, right)
     asked = _places_asked(builder, kernel, (left, right, tile))
+    if kernel.next_right and kernel.code_lines:
+        walk = right, kernel.next_right
+        ask_for_code(builder, function, kernel.elements, walk, kernel.code_lines)
     products = kernel.rows * kernel.k
     is_written_out = products <= HELD_WRITTEN_OUT
     if not is_written_out:

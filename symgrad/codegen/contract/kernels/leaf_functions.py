@@ -29,11 +29,12 @@ from symgrad.codegen.contract.kernels.pairs import PairKernel, emit_pair_kernel
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.split import SplitKernel, emit_split_kernel
 from symgrad.codegen.contract.kernels.split_packing import SplitPacker, emit_split_packer
+from symgrad.codegen.contract.kernels.turned import TurnedKernel, emit_turned_kernel
 from symgrad.codegen.target import Target, bind_function
 
 Leaf = (
     Microkernel | DotKernel | PairKernel | MatrixKernel | SplitKernel | HeldKernel
-    | PanelPacker | PairPacker | SplitPacker
+    | TurnedKernel | PanelPacker | PairPacker | SplitPacker
 )  # fmt: skip
 
 # A prefetch counts as an access to memory that nothing else sees.
@@ -73,7 +74,15 @@ def shared_level(leaf: Leaf) -> Target | None:
 
 def _elements(leaf: Leaf) -> Iterator[Elements]:
     """Yield what a leaf states of its operands, if it states all of them."""
-    stated = Microkernel | DotKernel | PanelPacker | SplitKernel | SplitPacker | HeldKernel
+    stated = (
+        Microkernel
+        | DotKernel
+        | PanelPacker
+        | SplitKernel
+        | SplitPacker
+        | HeldKernel
+        | TurnedKernel
+    )
     if isinstance(leaf, stated):
         values = (getattr(leaf, field.name) for field in fields(leaf))
         yield from (value for value in values if isinstance(value, Elements))
@@ -102,6 +111,12 @@ def _with_attributes(function: ir.LLVMFunction, leaf: Leaf) -> ir.LLVMFunction:
     return function
 
 
+def _emit_held(module: ir.Module, leaf: HeldKernel | TurnedKernel) -> ir.LLVMFunction:
+    if isinstance(leaf, HeldKernel):
+        return emit_held_kernel(module, leaf)
+    return emit_turned_kernel(module, leaf)
+
+
 def _emit(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
     match leaf:
         case Microkernel():
@@ -118,7 +133,7 @@ def _emit(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
             return emit_pair_packer(module, leaf)
         case SplitKernel():
             return emit_split_kernel(module, leaf)
-        case HeldKernel():
-            return emit_held_kernel(module, leaf)
+        case HeldKernel() | TurnedKernel():
+            return _emit_held(module, leaf)
         case SplitPacker():
             return emit_split_packer(module, leaf)
