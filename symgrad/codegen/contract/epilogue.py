@@ -5,7 +5,7 @@ Nothing here writes to the result; only the epilogue knows where it is and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import final_loop, index, scalar_type
@@ -15,17 +15,31 @@ from symgrad.codegen.vectors import vector_type
 # epilogue(builder, row, column, width, value): `value` holds the finished sums of `width` elements
 # along the plan's vector axis that start at (row, column) of the result.
 Epilogue = Callable[[ir.IRBuilder, ir.Value, ir.Value, int, ir.Value], None]
+# apart(builder, passed, emit): emits a call of a function of its own; `emit` is given the builder of
+# that, its arguments for what it is `passed`, and an epilogue for it.
+EmitRows = Callable[[ir.IRBuilder, Sequence[ir.Value], Epilogue], None]
+Apart = Callable[[ir.IRBuilder, Sequence[ir.Value], EmitRows], None]
 # result_at(builder, row, column): the address of that element of the result.
 ResultAt = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
 
 
 class TileEpilogue:
-    """Hands the rows of a tile to an epilogue: whole vectors, then what is left one by one."""
+    """Hands the rows of a tile to an epilogue: whole vectors, then what is left one by one.
 
-    def __init__(self, builder: ir.IRBuilder, plan: ContractPlan, epilogue: Epilogue) -> None:
+    With `apart` that is done in a function of its own.
+    """
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        plan: ContractPlan,
+        epilogue: Epilogue,
+        apart: Apart | None = None,
+    ) -> None:
         self._builder = builder
         self._plan = plan
         self._epilogue = epilogue
+        self._apart = apart
 
     def emit(
         self, tile: ir.Value, row: ir.Value, column: ir.Value, rows: ir.Value, is_edge: ir.Value
@@ -34,6 +48,20 @@ class TileEpilogue:
 
         `is_edge` says whether the tile lies in the last panel, which is not full.
         """
+        passed = tile, row, column, rows, is_edge
+        if self._apart is None:
+            self._emit_rows(*passed)
+        else:
+            self._apart(self._builder, passed, self._emit_within)
+
+    def _emit_within(
+        self, builder: ir.IRBuilder, passed: Sequence[ir.Value], epilogue: Epilogue
+    ) -> None:
+        TileEpilogue(builder, self._plan, epilogue)._emit_rows(*passed)
+
+    def _emit_rows(
+        self, tile: ir.Value, row: ir.Value, column: ir.Value, rows: ir.Value, is_edge: ir.Value
+    ) -> None:
         builder, plan = self._builder, self._plan
         with final_loop(builder, index(0), rows) as i:
             start = builder.mul(i, index(plan.tile_columns))

@@ -12,6 +12,7 @@ from functools import partial
 from symgrad.codegen import ir
 from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop
+from symgrad.codegen.contract.epilogue import Epilogue
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.plans.products import places_to_prefetch, product_plan
@@ -29,6 +30,7 @@ from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
 from symgrad.codegen.llvm.spills import with_aligned_spills
 from symgrad.codegen.llvm.squares import emit_squares
+from symgrad.codegen.llvm.tile_walks import as_walk, epilogue_apart
 from symgrad.codegen.loops.language import (
     Check,
     Fold,
@@ -70,6 +72,8 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
     Behind those parameters come the values that are `lifted`.
     """
     function = with_aligned_spills(declare_kernel(module, kernel, name), kernel.body, target)
+    if not any(isinstance(s, Product) and s.parts > 1 for s in kernel.body):
+        as_walk(function, kernel.body, target)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     buffers = dict(zip((p.name for p in kernel.params), function.args, strict=False))
     scope = replace(kernel_scope(builder, kernel, buffers, target), lifting=Lifting(function))
@@ -155,7 +159,7 @@ def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
     module = scope.function.module
     name = module.get_unique_name(f"{scope.function.name}.part")
     part = kernel_function(module, ir.FunctionType(result, kinds), name)
-    with_aligned_spills(part, (statement,), scope.target)
+    as_walk(with_aligned_spills(part, (statement,), scope.target), (statement,), scope.target)
     _emit_part(_part_scope(scope, part, list(indices), list(values)), statement)
     failure = emit_fork(builder, part, arguments, statement.parts, can_fail=can_fail)
     if failure is not None:
@@ -364,15 +368,18 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
 
     def at(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> KernelScope:
-        element = {product.rows[0]: row, product.columns[0]: column}
-        return replace(scope, builder=builder, indices={**scope.indices, **element})
+        return _at(scope, product, (builder, row, column))
 
-    def epilogue(
-        builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
-    ) -> None:
-        lanes = Vector(along, width) if width > 1 else SCALAR
-        values = {**scope.values, product.name: (value, width)}
-        emit_body(replace(at(builder, row, column), vector=lanes, values=values), product.body)
+    def epilogue_in(within: KernelScope) -> Epilogue:
+        def epilogue(
+            builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
+        ) -> None:
+            lanes = Vector(along, width) if width > 1 else SCALAR
+            values = {**within.values, product.name: (value, width)}
+            inside = _at(within, product, (builder, row, column))
+            emit_body(replace(inside, vector=lanes, values=values), product.body)
+
+        return epilogue
 
     places = places_to_prefetch(product, plan, scope.target)
 
@@ -396,5 +403,17 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
             return emit_pointer(at(builder, row, column), store.buffer, store.index)
 
     lift = unlifted if scope.lifting is None else scope.lifting.lift
-    target = scope.target
-    emit_contract(builder, plan, lhs, rhs, scratch, target, epilogue, region, met, result_at, lift)
+    apart = epilogue_apart(scope, product, epilogue_in)
+    emit_contract(
+        builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region, met, result_at,
+        lift, apart,
+    )  # fmt: skip
+
+
+def _at(
+    scope: KernelScope, product: Product, place: tuple[ir.IRBuilder, ir.Value, ir.Value]
+) -> KernelScope:
+    """Return the scope of an element of a product, given where that is emitted and which it is."""
+    builder, row, column = place
+    element = {product.rows[0]: row, product.columns[0]: column}
+    return replace(scope, builder=builder, indices={**scope.indices, **element})
