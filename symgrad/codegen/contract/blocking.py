@@ -8,7 +8,7 @@ first-level cache. The order depends on the plan alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from symgrad.codegen import ir
@@ -235,12 +235,20 @@ class _LoopNest:
 
     def _emit_kept_rows(self, tile: ir.Value, panels: Extent) -> None:
         """Emit the epilogue of the rows of a tile, one after the other through all panels."""
-        builder, places = self._builder, self._places
-        row, rows, _ = places.rows_of(tile)
-        with final_loop(builder, index(0), rows) as i, final_loop(builder, *panels) as j:
-            line = places.row_at(i, builder.sub(j, panels[0]))
+        row, rows, _ = self._places.rows_of(tile)
+        passed = row, rows, *panels, self._places.kept_sums
+        self._epilogue.hand_over(passed, self._emit_rows_through)
+
+    def _emit_rows_through(
+        self, builder: ir.IRBuilder, passed: Sequence[ir.Value], epilogue: Epilogue
+    ) -> None:
+        row, rows, first, last, sums = passed
+        places = self._places.within(builder, sums)
+        of_rows = TileEpilogue(builder, self._plan, epilogue)
+        with final_loop(builder, index(0), rows) as i, final_loop(builder, first, last) as j:
+            line = places.row_at(i, builder.sub(j, first))
             at = builder.add(row, i)
-            self._epilogue.emit_row(line, at, places.column_of(j), places.is_edge(j))
+            of_rows.emit_row(line, at, places.column_of(j), places.is_edge(j))
 
     def _emit_tile(
         self,
