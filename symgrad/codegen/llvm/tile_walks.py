@@ -27,7 +27,7 @@ from symgrad.codegen.llvm.spills import with_aligned_spills
 from symgrad.codegen.loops.language import Product, Stmt, has_check
 from symgrad.codegen.loops.rewrite import buffers_used
 from symgrad.codegen.target import Target
-from symgrad.cost_model.products import LEAST_PRODUCTS_WALKED
+from symgrad.cost_model.products import LEAST_CYCLES_WALKED
 from symgrad.records import replace
 
 _UNOPTIMIZED = "optnone"
@@ -60,8 +60,8 @@ def _walks(plan: ContractPlan) -> bool:
     # Elsewhere zeros are looked at in between, or elements are brought together.
     is_plain = plan.method == "tile" and plan.pack_left != "windows"
     sees = bool(plan.borders) or plan.diagonal is not None
-    products = plan.tile_elements * min(plan.k, plan.block_k)
-    return is_plain and not sees and products >= LEAST_PRODUCTS_WALKED
+    cycles = plan.tile_elements * min(plan.k, plan.block_k) // (2 * plan.lanes)
+    return is_plain and not sees and cycles >= LEAST_CYCLES_WALKED
 
 
 def emit_walk(scope: KernelScope, product: Product, emit: Callable[[KernelScope], None]) -> None:
