@@ -1,4 +1,4 @@
-"""Closure conversion: a statement in a function of its own takes what it uses of the scope around.
+"""Captured variables: a statement in a function of its own takes what it uses of the scope around.
 
 That are buffers, loop variables and checked indices, and values bound around. What the function is,
 who calls it and what else it is passed, is for others to say.

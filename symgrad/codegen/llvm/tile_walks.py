@@ -1,4 +1,4 @@
-"""Tile walks: functions of products that LLVM does not optimize, with their epilogues apart.
+"""Functions of products that LLVM leaves as they are (`optnone`), with their epilogues apart.
 
     define internal void @"k0"(...) optnone            goes through tiles, and calls
       call void @"leaf.5f0c..."(...)                     a microkernel for each,
