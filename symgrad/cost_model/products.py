@@ -59,6 +59,8 @@ LEAST_STEPS_A_ROW = 4  # of k for a row: in fewer, lines come no sooner than tho
 STEPS_A_ROW = 16  # and at most for a row of what the next epilogue meets, if that is not much
 # A tile asks for where it is stored, by a branch in its loop, if it has so few for each line there.
 MOST_STEPS_A_LINE, MOST_STEPS_A_RIGHT_LINE = 24, 2
+# Of a tile, from which on what is between two of them is not worth the time LLVM takes for it.
+LEAST_CYCLES_WALKED = 1024
 FEW_PANELS = 4  # that read a block of the left: for the first of more it is brought near
 # Of ways that cost hardly more than the cheapest one, panels of one width are taken, if so many.
 NEARLY_CHEAPEST = 1.05

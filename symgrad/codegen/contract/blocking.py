@@ -8,7 +8,7 @@ first-level cache. The order depends on the plan alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from symgrad.codegen import ir
@@ -26,7 +26,7 @@ from symgrad.codegen.contract.elements import (
     index,
     scalar_type,
 )
-from symgrad.codegen.contract.epilogue import Epilogue, ResultAt, TileEpilogue
+from symgrad.codegen.contract.epilogue import Apart, Epilogue, ResultAt, TileEpilogue
 from symgrad.codegen.contract.kernels.matrix import using_matrix_unit
 from symgrad.codegen.contract.lifted import Lift, can_lift, most_tile_elements, plan_sizes, unlifted
 from symgrad.codegen.contract.pixel_packing import PixelPacking
@@ -54,6 +54,7 @@ def emit_contract(
     meets: Meets | None = None,
     result_at: ResultAt | None = None,
     lift: Lift = unlifted,
+    apart: Apart | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
@@ -63,7 +64,7 @@ def emit_contract(
     epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
     with a `result_row` is given where results are instead, `result_at`, and has no epilogue. What
     other products with these loops have other values of is passed to the function, if that can
-    `lift` it.
+    `lift` it. With `apart` the epilogue of a tile is a function.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -73,7 +74,7 @@ def emit_contract(
     variants = emit_variants(builder.module, plan, target, is_shared=region is not None)
     nest = _LoopNest(
         builder, plan, left, right, scratch, target, variants.lifted(lift), epilogue, meets,
-        result_at, lift,
+        result_at, lift, apart,
     )  # fmt: skip
     nest.emit(region)
     if plan.is_streamed:
@@ -96,6 +97,7 @@ class _LoopNest:
         meets: Meets | None,
         result_at: ResultAt | None,
         lift: Lift,
+        apart: Apart | None,
     ) -> None:
         self._builder = builder
         self._plan = plan
@@ -105,7 +107,7 @@ class _LoopNest:
         self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
         self._variants = variants
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
-        self._epilogue = TileEpilogue(builder, plan, epilogue)
+        self._epilogue = TileEpilogue(builder, plan, epilogue, apart)
         self._result_at = result_at
         self._asking = TileAsking(builder, plan, self._places, self._stored)
         results = replace(self._stored, stored=plan.compute)
@@ -233,12 +235,20 @@ class _LoopNest:
 
     def _emit_kept_rows(self, tile: ir.Value, panels: Extent) -> None:
         """Emit the epilogue of the rows of a tile, one after the other through all panels."""
-        builder, places = self._builder, self._places
-        row, rows, _ = places.rows_of(tile)
-        with final_loop(builder, index(0), rows) as i, final_loop(builder, *panels) as j:
-            line = places.row_at(i, builder.sub(j, panels[0]))
+        row, rows, _ = self._places.rows_of(tile)
+        passed = row, rows, *panels, self._places.kept_sums
+        self._epilogue.hand_over(passed, self._emit_rows_through)
+
+    def _emit_rows_through(
+        self, builder: ir.IRBuilder, passed: Sequence[ir.Value], epilogue: Epilogue
+    ) -> None:
+        row, rows, first, last, sums = passed
+        places = self._places.within(builder, sums)
+        of_rows = TileEpilogue(builder, self._plan, epilogue)
+        with final_loop(builder, index(0), rows) as i, final_loop(builder, first, last) as j:
+            line = places.row_at(i, builder.sub(j, first))
             at = builder.add(row, i)
-            self._epilogue.emit_row(line, at, places.column_of(j), places.is_edge(j))
+            of_rows.emit_row(line, at, places.column_of(j), places.is_edge(j))
 
     def _emit_tile(
         self,

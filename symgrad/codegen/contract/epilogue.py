@@ -5,7 +5,7 @@ Nothing here writes to the result; only the epilogue knows where it is and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import final_loop, index, scalar_type
@@ -15,17 +15,31 @@ from symgrad.codegen.vectors import vector_type
 # epilogue(builder, row, column, width, value): `value` holds the finished sums of `width` elements
 # along the plan's vector axis that start at (row, column) of the result.
 Epilogue = Callable[[ir.IRBuilder, ir.Value, ir.Value, int, ir.Value], None]
+# apart(builder, passed, emit): emits a call of a function; `emit` is given the builder of that, its
+# arguments for what it is `passed`, and an epilogue for it.
+EmitRows = Callable[[ir.IRBuilder, Sequence[ir.Value], Epilogue], None]
+Apart = Callable[[ir.IRBuilder, Sequence[ir.Value], EmitRows], None]
 # result_at(builder, row, column): the address of that element of the result.
 ResultAt = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
 
 
 class TileEpilogue:
-    """Hands the rows of a tile to an epilogue: whole vectors, then what is left one by one."""
+    """Hands the rows of a tile to an epilogue: whole vectors, then what is left one by one.
 
-    def __init__(self, builder: ir.IRBuilder, plan: ContractPlan, epilogue: Epilogue) -> None:
+    With `apart` that is done in a function of its own.
+    """
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        plan: ContractPlan,
+        epilogue: Epilogue,
+        apart: Apart | None = None,
+    ) -> None:
         self._builder = builder
         self._plan = plan
         self._epilogue = epilogue
+        self._apart = apart
 
     def emit(
         self, tile: ir.Value, row: ir.Value, column: ir.Value, rows: ir.Value, is_edge: ir.Value
@@ -34,11 +48,25 @@ class TileEpilogue:
 
         `is_edge` says whether the tile lies in the last panel, which is not full.
         """
-        builder, plan = self._builder, self._plan
+        self.hand_over((tile, row, column, rows, is_edge), self._emit_rows)
+
+    def hand_over(self, passed: Sequence[ir.Value], emit: EmitRows) -> None:
+        """Have `emit` hand sums to the epilogue, here or in a function that is `passed` these."""
+        if self._apart is None:
+            emit(self._builder, passed, self._epilogue)
+        else:
+            self._apart(self._builder, passed, emit)
+
+    def _emit_rows(
+        self, builder: ir.IRBuilder, passed: Sequence[ir.Value], epilogue: Epilogue
+    ) -> None:
+        tile, row, column, rows, is_edge = passed
+        plan = self._plan
+        of_rows = TileEpilogue(builder, plan, epilogue)
         with final_loop(builder, index(0), rows) as i:
             start = builder.mul(i, index(plan.tile_columns))
             line = builder.gep(tile, [start], source_etype=scalar_type(plan.compute))
-            self.emit_row(line, builder.add(row, i), column, is_edge)
+            of_rows.emit_row(line, builder.add(row, i), column, is_edge)
 
     def emit_row(self, line: ir.Value, row: ir.Value, column: ir.Value, is_edge: ir.Value) -> None:
         """Emit the epilogue for one row of a tile, whose sums are at `line`."""

@@ -5,6 +5,8 @@ TilePlaces are counted as the plan counts them. Nothing here reads or writes an 
 
 from __future__ import annotations
 
+from copy import copy
+
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import index, scalar_type
@@ -51,6 +53,17 @@ class TilePlaces:
                 kind = ir.ArrayType(scalar_type(plan.compute), tile_elements or plan.tile_elements)
                 self._tiles = builder.alloca(kind)
                 self._tiles.align = 64
+
+    @property
+    def kept_sums(self) -> ir.Value:
+        """Where the sums of tiles are kept that lie aside."""
+        return self._tiles
+
+    def within(self, builder: ir.IRBuilder, kept_sums: ir.Value) -> TilePlaces:
+        """Return the places in another function, which is given no more than where sums are."""
+        places = copy(self)
+        places._builder, places._tiles = builder, kept_sums
+        return places
 
     def rows_of(self, tile: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Return the first row of `tile`, how many it has, and whether it is one row short."""

@@ -12,6 +12,7 @@ from functools import partial
 from symgrad.codegen import ir
 from symgrad.codegen.contract import emit_contract
 from symgrad.codegen.contract.elements import counted_loop
+from symgrad.codegen.contract.epilogue import Epilogue
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.plans.products import places_to_prefetch, product_plan
@@ -19,6 +20,7 @@ from symgrad.codegen.contract.plans.sharing import part_region
 from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind, emit_asking_in_fold
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
+from symgrad.codegen.llvm.closures import closure_of
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.outlining import outlined
@@ -30,6 +32,7 @@ from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
 from symgrad.codegen.llvm.spills import with_aligned_spills
 from symgrad.codegen.llvm.squares import emit_squares
+from symgrad.codegen.llvm.tile_walks import as_walk, emit_walk, epilogue_apart, is_within
 from symgrad.codegen.loops.language import (
     Check,
     Fold,
@@ -46,7 +49,6 @@ from symgrad.codegen.loops.language import (
     has_check,
 )
 from symgrad.codegen.loops.next_matrices import next_matrices
-from symgrad.codegen.loops.rewrite import free_indices, free_values
 from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import part_of, shuffled
 from symgrad.records import replace
@@ -71,6 +73,8 @@ def emit_kernel(module: ir.Module, kernel: Kernel, name: str, target: Target) ->
     Behind those parameters come the values that are `lifted`.
     """
     function = with_aligned_spills(declare_kernel(module, kernel, name), kernel.body, target)
+    if not any(isinstance(s, Product) and s.parts > 1 for s in kernel.body):
+        as_walk(function, kernel.body, target)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     buffers = dict(zip((p.name for p in kernel.params), function.args, strict=False))
     scope = replace(kernel_scope(builder, kernel, buffers, target), lifting=Lifting(function))
@@ -148,40 +152,25 @@ def _emit_in_parts(scope: KernelScope, statement: Parallel) -> None:
     the numbers of the first part and of the one behind the last.
     """
     builder = scope.builder
-    indices = {name: scope.indices[name] for name in free_indices(statement)}
-    values = {name: scope.values[name][0] for name in free_values(statement)}
+    closure = closure_of(scope, statement)
     can_fail = has_check((statement,))
-    arguments = [*scope.buffers.values(), *indices.values(), *values.values()]
+    arguments = closure.arguments
     kinds = [*(a.type for a in arguments), _I64, _I64, *([_PTR] if can_fail else [])]
     result = _I32 if can_fail else ir.VoidType()
     module = scope.function.module
     name = module.get_unique_name(f"{scope.function.name}.part")
     part = kernel_function(module, ir.FunctionType(result, kinds), name)
     with_aligned_spills(part, (statement,), scope.target)
-    _emit_part(_part_scope(scope, part, list(indices), list(values)), statement)
+    as_walk(part, (statement,), scope.target)
+    given = iter(part.args)
+    within = closure.within(scope, part, given)
+    _emit_part(replace(within, part=(next(given), next(given))), statement)
     failure = emit_fork(builder, part, arguments, statement.parts, can_fail=can_fail)
     if failure is not None:
         status, found = failure
         has_failed = builder.icmp_signed("!=", status, _I32(0))
         with builder.if_then(has_failed, likely=False):
             emit_failure(scope, found, status)
-
-
-def _part_scope(
-    scope: KernelScope, function: ir.LLVMFunction, indices: Sequence[str], values: Sequence[str]
-) -> KernelScope:
-    """Return the scope in a part, which takes `indices` and `values` after the buffers."""
-    given = iter(function.args)
-    return replace(
-        scope,
-        builder=ir.IRBuilder(function.append_basic_block("entry")),
-        buffers={name: next(given) for name in scope.buffers},
-        indices={name: next(given) for name in indices},
-        values={name: (next(given), 1) for name in values},
-        vector=SCALAR,
-        part=(next(given), next(given)),
-        lifting=None,
-    )
 
 
 def _emit_part(scope: KernelScope, statement: Parallel) -> None:
@@ -205,7 +194,8 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
     assert loop.parallel is not None, f"{loop.var} is not parallel"
     assert scope.part is not None, f"{loop.var} is in no part"
     start, end = (builder.mul(number, _I64(loop.parallel)) for number in scope.part)
-    stop = _least(builder, end, loop.extent)
+    extent = _I64(loop.extent)
+    stop = builder.select(builder.icmp_signed("<", end, extent), end, extent)
     for width in loop.widths:
         whole = builder.sub(stop, start)
         if width > 1:
@@ -217,11 +207,6 @@ def _emit_iterations(scope: KernelScope, loop: For) -> None:
         if loop.extent % width == loop.parallel % width == 0:
             return
         start = end
-
-
-def _least(builder: ir.IRBuilder, value: ir.Value, limit: int) -> ir.Value:
-    is_below = builder.icmp_signed("<", value, _I64(limit))
-    return builder.select(is_below, value, _I64(limit))
 
 
 def _count(scope: KernelScope, loop: For, bounds: tuple[int, int, int]) -> None:
@@ -357,26 +342,35 @@ def _last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
 
 
 def _emit_product(scope: KernelScope, product: Product) -> None:
+    if is_within(scope, product):
+        emit_walk(scope, product, partial(_emit_product, product=product))
+        return
     plan = product_plan(product, scope.target)
     if not can_lift(plan):
         scope = replace(scope, lifting=None)
     along = product.columns[0] if plan.vector_axis == "n" else product.rows[0]
 
-    def at(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> KernelScope:
+    def at(
+        within: KernelScope, builder: ir.IRBuilder, row: ir.Value, column: ir.Value
+    ) -> KernelScope:
         element = {product.rows[0]: row, product.columns[0]: column}
-        return replace(scope, builder=builder, indices={**scope.indices, **element})
+        return replace(within, builder=builder, indices={**within.indices, **element})
 
-    def epilogue(
-        builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
-    ) -> None:
-        lanes = Vector(along, width) if width > 1 else SCALAR
-        values = {**scope.values, product.name: (value, width)}
-        emit_body(replace(at(builder, row, column), vector=lanes, values=values), product.body)
+    def epilogue_in(within: KernelScope) -> Epilogue:
+        def epilogue(
+            builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
+        ) -> None:
+            lanes = Vector(along, width) if width > 1 else SCALAR
+            values = {**within.values, product.name: (value, width)}
+            inside = at(within, builder, row, column)
+            emit_body(replace(inside, vector=lanes, values=values), product.body)
+
+        return epilogue
 
     places = places_to_prefetch(product, plan, scope.target)
 
     def meets(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> list[ir.Value]:
-        inside = at(builder, row, column)
+        inside = at(scope, builder, row, column)
         return [emit_pointer(inside, buffer, index) for buffer, index in places]
 
     builder = scope.builder
@@ -392,8 +386,11 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
         (store,) = (s for s in product.body if isinstance(s, Store))
 
         def result_at(builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> ir.Value:
-            return emit_pointer(at(builder, row, column), store.buffer, store.index)
+            return emit_pointer(at(scope, builder, row, column), store.buffer, store.index)
 
     lift = unlifted if scope.lifting is None else scope.lifting.lift
-    target = scope.target
-    emit_contract(builder, plan, lhs, rhs, scratch, target, epilogue, region, met, result_at, lift)
+    apart = epilogue_apart(scope, product, epilogue_in)
+    emit_contract(
+        builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region, met, result_at,
+        lift, apart,
+    )  # fmt: skip

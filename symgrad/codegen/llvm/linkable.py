@@ -86,7 +86,7 @@ class LinkableModule:
     def _computing(self, kernel: str) -> str:
         """Return what computes a kernel: where it only calls, the function that does the work."""
         text = self._texts[kernel]
-        return _REFERENCE.findall(text)[1] if _only_calls(text) else kernel
+        return _REFERENCE.findall(text)[1] if _only_calls(text) and _MERGED in text else kernel
 
     @cached_property
     def symbols(self) -> Mapping[str, str]:
