@@ -54,6 +54,8 @@ def emit_contract(
     meets: Meets | None = None,
     result_at: ResultAt | None = None,
     lift: Lift = unlifted,
+    *,
+    is_masked: bool = False,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
@@ -63,7 +65,7 @@ def emit_contract(
     epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
     with a `result_row` is given where results are instead, `result_at`, and has no epilogue. What
     other products with these loops have other values of is passed to the function, if that can
-    `lift` it.
+    `lift` it. An epilogue that `is_masked` can be run for some lanes of a vector.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -73,7 +75,7 @@ def emit_contract(
     variants = emit_variants(builder.module, plan, target, is_shared=region is not None)
     nest = _LoopNest(
         builder, plan, left, right, scratch, target, variants.lifted(lift), epilogue, meets,
-        result_at, lift,
+        result_at, lift, is_masked=is_masked,
     )  # fmt: skip
     nest.emit(region)
     if plan.is_streamed:
@@ -96,6 +98,8 @@ class _LoopNest:
         meets: Meets | None,
         result_at: ResultAt | None,
         lift: Lift,
+        *,
+        is_masked: bool,
     ) -> None:
         self._builder = builder
         self._plan = plan
@@ -105,7 +109,7 @@ class _LoopNest:
         self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
         self._variants = variants
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
-        self._epilogue = TileEpilogue(builder, plan, epilogue)
+        self._epilogue = TileEpilogue(builder, plan, epilogue, is_masked=is_masked)
         self._result_at = result_at
         self._asking = TileAsking(builder, plan, self._places, self._stored)
         results = replace(self._stored, stored=plan.compute)
