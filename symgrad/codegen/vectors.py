@@ -36,9 +36,7 @@ def first_lanes(builder: ir.IRBuilder, count: ir.Value, width: int) -> ir.Value:
     return builder.icmp_signed("<", lanes, some)
 
 
-def masked_load(
-    builder: ir.IRBuilder, kind: ir.VectorType, place: ir.Value, mask: ir.Value
-) -> ir.Value:
+def masked_load(builder: ir.IRBuilder, kind: ir.Type, place: ir.Value, mask: ir.Value) -> ir.Value:
     """Return the lanes of a vector in memory that are in a mask, and 0 in the others."""
     load = _of_masked(builder, "load", kind, kind, [place.type, mask.type, kind])
     return builder.call(load, [place, mask, ir.Constant(kind, None)])
@@ -53,9 +51,10 @@ def masked_store(builder: ir.IRBuilder, value: ir.Value, place: ir.Value, mask: 
 
 
 def _of_masked(
-    builder: ir.IRBuilder, name: str, kind: ir.VectorType, result: ir.Type, takes: list[ir.Type]
+    builder: ir.IRBuilder, name: str, kind: ir.Type, result: ir.Type, takes: list[ir.Type]
 ) -> ir.LLVMFunction:
     """Return LLVM's function of vectors under a mask, declared if it is not there."""
+    assert isinstance(kind, ir.VectorType), f"{kind} has no lanes"
     module, element = builder.module, kind.element.text
     element = {"float": "f32", "double": "f64"}.get(element, element)
     name = f"llvm.masked.{name}.v{kind.count}{element}.p0"

@@ -1,5 +1,7 @@
 """What is left of the rows of a product behind whole vectors: lanes of one more, or elements."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,8 @@ from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import emit_linkable
 
-ACTIVATIONS = {
+Activation = Callable[[sg.Tensor], sg.Tensor]
+ACTIVATIONS: dict[str, Activation] = {
     "tanh": sg.tanh,
     "exp": lambda y: sg.exp(-(y * y)),
     "gelu": lambda y: y * (1.0 + sg.erf(y)),
@@ -17,8 +20,8 @@ ACTIVATIONS = {
 }
 
 
-def emitted(columns: int, target: str, activation=sg.tanh, *, rows: int = 16) -> str:
-    x, w, b = (sg.placeholder(shape) for shape in ((rows, 128), (128, columns), (columns,)))
+def emitted(columns: int, target: str, activation: Activation = sg.tanh) -> str:
+    x, w, b = (sg.placeholder(shape) for shape in ((16, 128), (128, columns), (columns,)))
     step = sg.compile([x, w, b], activation(x @ w + b), target=target, threads=1, cache=False)
     return step.ir("llvm")
 
