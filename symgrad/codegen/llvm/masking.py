@@ -15,7 +15,20 @@ from collections.abc import Sequence
 
 from symgrad.codegen.llvm.expressions import stride_of
 from symgrad.codegen.llvm.scope import KernelScope, Vector
-from symgrad.codegen.loops.language import BinarySearch, Let, Load, Op, Stmt, Store
+from symgrad.codegen.loops.language import (
+    BinarySearch,
+    Check,
+    Fold,
+    For,
+    Let,
+    Load,
+    Op,
+    Prefix,
+    Product,
+    SortRows,
+    Stmt,
+    Store,
+)
 from symgrad.cost_model import COSTLY_FLOPS
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.records import replace
@@ -44,5 +57,5 @@ def _can_mask(scope: KernelScope, statement: Stmt) -> bool:
             return scope.held(load.buffer) is None and stride_of(scope, load.index) in (0, 1)
         case Let(value=value):
             return not isinstance(value, BinarySearch)
-        case _:
+        case Check() | SortRows() | For() | Product() | Fold() | Prefix():
             return False
