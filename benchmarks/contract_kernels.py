@@ -26,7 +26,13 @@ import numpy as np
 from benchmarks.peak import peak_call
 from benchmarks.timing import Contestant
 from symgrad.codegen import ir
-from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
+from symgrad.codegen.contract import (
+    ContractPlan,
+    Operand,
+    TileElements,
+    emit_contract,
+    plan_contract,
+)
 from symgrad.codegen.contract.elements import INDEX, POINTER, counted_loop, index, scalar_type
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.target import Target, target_named
@@ -104,10 +110,9 @@ def emit_repeated(plan: ContractPlan, target: Target) -> ir.Module:
     lhs, rhs, result, scratch = kernel.args
     element = scalar_type(plan.accumulate)
 
-    def store(
-        builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
-    ) -> None:
-        place = builder.add(builder.mul(row, index(plan.n)), column)
+    def store(builder: ir.IRBuilder, found: TileElements) -> None:
+        width, value = found.width, found.value
+        place = builder.add(builder.mul(found.row, index(plan.n)), found.column)
         base = builder.gep(result, [place], source_etype=element)
         if plan.vector_axis == "n" or width == 1 or plan.n == 1:
             builder.store(value, base, align=plan.accumulate.itemsize)

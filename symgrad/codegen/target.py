@@ -184,6 +184,11 @@ class Target:
         return self.architecture == "x86_64" and self.vector_bytes == 64
 
     @property
+    def masks_lanes(self) -> bool:
+        """Whether loads and stores of some lanes take no longer than those of all: AVX-512's."""
+        return self.architecture == "x86_64" and self.vector_bytes == 64
+
+    @property
     def folds_broadcasts(self) -> bool:
         """Whether a multiply-add reads an element of memory for all lanes: AVX-512's."""
         return self.architecture == "x86_64" and self.vector_bytes == 64

@@ -29,6 +29,39 @@ def splat(builder: ir.IRBuilder, scalar: ir.Value, width: int) -> ir.Value:
     return shuffled(builder, [first], (0,) * width)
 
 
+def first_lanes(builder: ir.IRBuilder, count: ir.Value, width: int) -> ir.Value:
+    """Return a mask of the first `count` of `width` lanes, of all of them if it is more."""
+    lanes = ir.Constant(ir.VectorType(_I32, width), list(range(width)))
+    some = splat(builder, builder.trunc(count, _I32), width)
+    return builder.icmp_signed("<", lanes, some)
+
+
+def masked_load(builder: ir.IRBuilder, kind: ir.Type, place: ir.Value, mask: ir.Value) -> ir.Value:
+    """Return the lanes of a vector in memory that are in a mask, and 0 in the others."""
+    load = _of_masked(builder, "load", kind, kind, [place.type, mask.type, kind])
+    return builder.call(load, [place, mask, ir.Constant(kind, None)])
+
+
+def masked_store(builder: ir.IRBuilder, value: ir.Value, place: ir.Value, mask: ir.Value) -> None:
+    """Store the lanes of a vector that are in a mask."""
+    takes = [value.type, place.type, mask.type]
+    builder.call(
+        _of_masked(builder, "store", value.type, ir.VoidType(), takes), [value, place, mask]
+    )
+
+
+def _of_masked(
+    builder: ir.IRBuilder, name: str, kind: ir.Type, result: ir.Type, takes: list[ir.Type]
+) -> ir.LLVMFunction:
+    """Return LLVM's function of vectors under a mask, declared if it is not there."""
+    assert isinstance(kind, ir.VectorType), f"{kind} has no lanes"
+    module, element = builder.module, kind.element.text
+    element = {"float": "f32", "double": "f64"}.get(element, element)
+    name = f"llvm.masked.{name}.v{kind.count}{element}.p0"
+    known = module.globals.get(name)
+    return known or ir.LLVMFunction(module, ir.FunctionType(result, takes), name)
+
+
 def gathered(builder: ir.IRBuilder, elements: Sequence[ir.Value]) -> ir.Value:
     """Return a vector of `elements`, of which there is at least one."""
     kind = ir.VectorType(elements[0].type, len(elements))

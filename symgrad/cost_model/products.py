@@ -15,6 +15,9 @@ WIDE_COLUMNS = 32
 # Results that no near cache holds, from which on fewer columns are one axis with those beside them:
 # with a product for each of these, lines of the result are written several times.
 LEAST_RESULTS_COUNTED = 1 << 19
+# Columns for each that is left of a row behind whole vectors, up to which all have masks: finding
+# those of whole ones takes a nanosecond a vector, a math function of an element four.
+MASKED_COLUMNS = 64
 DENSE_COLUMNS = 8  # of a product, side by side in its result: stores are vectors then
 # Reads of an element, each from another panel or tile, from which on packing it may pay: of one of
 # the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.

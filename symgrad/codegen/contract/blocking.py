@@ -55,6 +55,8 @@ def emit_contract(
     result_at: ResultAt | None = None,
     lift: Lift = unlifted,
     apart: Apart | None = None,
+    *,
+    is_masked: bool = False,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
@@ -64,7 +66,8 @@ def emit_contract(
     epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
     with a `result_row` is given where results are instead, `result_at`, and has no epilogue. What
     other products with these loops have other values of is passed to the function, if that can
-    `lift` it. With `apart` the epilogue of a tile is a function.
+    `lift` it. With `apart` the epilogue of a tile is a function. An epilogue that `is_masked` can
+    be run for some lanes of a vector.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -74,7 +77,7 @@ def emit_contract(
     variants = emit_variants(builder.module, plan, target, is_shared=region is not None)
     nest = _LoopNest(
         builder, plan, left, right, scratch, target, variants.lifted(lift), epilogue, meets,
-        result_at, lift, apart,
+        result_at, lift, apart, is_masked=is_masked,
     )  # fmt: skip
     nest.emit(region)
     if plan.is_streamed:
@@ -98,6 +101,8 @@ class _LoopNest:
         result_at: ResultAt | None,
         lift: Lift,
         apart: Apart | None,
+        *,
+        is_masked: bool,
     ) -> None:
         self._builder = builder
         self._plan = plan
@@ -107,7 +112,7 @@ class _LoopNest:
         self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
         self._variants = variants
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
-        self._epilogue = TileEpilogue(builder, plan, epilogue, apart)
+        self._epilogue = TileEpilogue(builder, plan, epilogue, apart, is_masked=is_masked)
         self._result_at = result_at
         self._asking = TileAsking(builder, plan, self._places, self._stored)
         results = replace(self._stored, stored=plan.compute)
@@ -244,7 +249,7 @@ class _LoopNest:
     ) -> None:
         row, rows, first, last, sums = passed
         places = self._places.within(builder, sums)
-        of_rows = TileEpilogue(builder, self._plan, epilogue)
+        of_rows = self._epilogue.within(builder, epilogue)
         with final_loop(builder, index(0), rows) as i, final_loop(builder, first, last) as j:
             line = places.row_at(i, builder.sub(j, first))
             at = builder.add(row, i)

@@ -10,11 +10,27 @@ from collections.abc import Callable, Sequence
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import final_loop, index, scalar_type
 from symgrad.codegen.contract.plans.plan import ContractPlan
-from symgrad.codegen.vectors import vector_type
+from symgrad.codegen.vectors import first_lanes, masked_load, vector_type
+from symgrad.cost_model.products import MASKED_COLUMNS
+from symgrad.records import dataclass
 
-# epilogue(builder, row, column, width, value): `value` holds the finished sums of `width` elements
-# along the plan's vector axis that start at (row, column) of the result.
-Epilogue = Callable[[ir.IRBuilder, ir.Value, ir.Value, int, ir.Value], None]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileElements:
+    """The finished sums of `width` elements along the plan's vector axis, from (row, column) on.
+
+    Where there is a `mask`, only the lanes in it are elements of the result.
+    """
+
+    row: ir.Value
+    column: ir.Value
+    width: int
+    value: ir.Value
+    mask: ir.Value | None = None
+
+
+# epilogue(builder, elements): does what is to be done with finished sums.
+Epilogue = Callable[[ir.IRBuilder, TileElements], None]
 # apart(builder, passed, emit): emits a call of a function; `emit` is given the builder of that, its
 # arguments for what it is `passed`, and an epilogue for it.
 EmitRows = Callable[[ir.IRBuilder, Sequence[ir.Value], Epilogue], None]
@@ -26,7 +42,8 @@ ResultAt = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
 class TileEpilogue:
     """Hands the rows of a tile to an epilogue: whole vectors, then what is left one by one.
 
-    With `apart` that is done in a function of its own.
+    With `apart` that is done in a function of its own. If the epilogue `is_masked`, what is left is
+    a vector too, of which it is told the lanes.
     """
 
     def __init__(
@@ -35,11 +52,14 @@ class TileEpilogue:
         plan: ContractPlan,
         epilogue: Epilogue,
         apart: Apart | None = None,
+        *,
+        is_masked: bool = False,
     ) -> None:
         self._builder = builder
         self._plan = plan
         self._epilogue = epilogue
         self._apart = apart
+        self._is_masked = is_masked
 
     def emit(
         self, tile: ir.Value, row: ir.Value, column: ir.Value, rows: ir.Value, is_edge: ir.Value
@@ -57,12 +77,15 @@ class TileEpilogue:
         else:
             self._apart(self._builder, passed, emit)
 
+    def within(self, builder: ir.IRBuilder, epilogue: Epilogue) -> TileEpilogue:
+        """Return what hands sums to `epilogue` in the function that `builder` is in."""
+        return TileEpilogue(builder, self._plan, epilogue, is_masked=self._is_masked)
+
     def _emit_rows(
         self, builder: ir.IRBuilder, passed: Sequence[ir.Value], epilogue: Epilogue
     ) -> None:
         tile, row, column, rows, is_edge = passed
-        plan = self._plan
-        of_rows = TileEpilogue(builder, plan, epilogue)
+        plan, of_rows = self._plan, self.within(builder, epilogue)
         with final_loop(builder, index(0), rows) as i:
             start = builder.mul(i, index(plan.tile_columns))
             line = builder.gep(tile, [start], source_etype=scalar_type(plan.compute))
@@ -74,6 +97,12 @@ class TileEpilogue:
         width = plan.vector_width
         sizes = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
         sizes += [plan.edge_columns] if plan.edge_columns else []
+        if self._is_masked and plan.column_run <= MASKED_COLUMNS * max(s % width for s in sizes):
+            stop = self._of_tile(sizes, is_edge)
+            with final_loop(builder, index(0), stop, width) as j:
+                mask = first_lanes(builder, builder.sub(stop, j), width)
+                self._hand(line, row, column, j, width, mask)
+            return
         whole = self._of_tile([size // width * width for size in sizes], is_edge)
         if max(sizes) >= width:
             with final_loop(builder, index(0), whole, width) as j:
@@ -95,14 +124,23 @@ class TileEpilogue:
         return self._plan.compute.itemsize * (width if is_aligned else 1)
 
     def _hand(
-        self, line: ir.Value, row: ir.Value, column: ir.Value, offset: ir.Value, width: int
+        self,
+        line: ir.Value,
+        row: ir.Value,
+        column: ir.Value,
+        offset: ir.Value,
+        width: int,
+        mask: ir.Value | None = None,
     ) -> None:
         builder, plan = self._builder, self._plan
         place = builder.gep(line, [offset], source_etype=scalar_type(plan.compute))
         kind = vector_type(scalar_type(plan.compute), width)
-        value = builder.load(place, typ=kind, align=self._align(width))
+        if mask is None:
+            value = builder.load(place, typ=kind, align=self._align(width))
+        else:
+            value = masked_load(builder, kind, place, mask)
         if plan.accumulate != plan.compute and plan.accumulate.is_integer:
             value = builder.trunc(value, vector_type(scalar_type(plan.accumulate), width))
         at = builder.add(column, offset)
         m, n = (row, at) if plan.vector_axis == "n" else (at, row)
-        self._epilogue(builder, m, n, width, value)
+        self._epilogue(builder, TileElements(m, n, width, value, mask))

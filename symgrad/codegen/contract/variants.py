@@ -68,6 +68,10 @@ class Variants:
     ) -> None:
         """Call the microkernel for the height and the width of a tile, or the one that packs."""
         kernels = self.packing_kernels if packs else self.kernels
+        if all(map(_are_passed, kernels)):
+            rows = [_selected(builder, row, is_edge) for row in kernels]
+            builder.call(_selected(builder, rows, is_short), arguments)
+            return
         calls = [partial(call_one, builder, row, is_edge, arguments) for row in kernels]
         if len(calls) == 1:
             calls[0]()
@@ -94,6 +98,24 @@ def call_one(
             builder.call(functions[1], arguments)
         with first:
             builder.call(functions[0], arguments)
+
+
+def _are_passed(functions: Sequence[ir.Value]) -> bool:
+    """Return whether functions are addresses that calls pass.
+
+    These are selected, and what is selected is called once: each call has all its arguments on the
+    stack or in registers, which would be a tenth of LLVM's time for the loops of a small product.
+    """
+    return not any(isinstance(function, ir.LLVMFunction) for function in functions)
+
+
+def _selected(
+    builder: ir.IRBuilder, functions: Sequence[ir.Value], is_second: ir.Value
+) -> ir.Value:
+    """Return the second of `functions` if `is_second`, else the first; there may be one only."""
+    if len(functions) == 1:
+        return functions[0]
+    return builder.select(is_second, functions[1], functions[0])
 
 
 def emit_variants(

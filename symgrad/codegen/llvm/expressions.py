@@ -153,8 +153,9 @@ def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:
     align = load.dtype.itemsize
     if stride in (0, 1):
         has = width if stride else 1
+        mask = scope.mask if stride else None
         pointer = emit_pointer(scope, load.buffer, load.index)
-        return scope.lanes(has).load(pointer, load.dtype, align), has
+        return scope.lanes(has).load(pointer, load.dtype, align, mask), has
     if stride == -1:
         pointer = emit_pointer(scope, load.buffer, load.index, width - 1)
         vector = scope.lanes(width).load(pointer, load.dtype, align)
@@ -238,7 +239,7 @@ def emit_store(scope: KernelScope, store: Store) -> None:
     if stride == 1 or width == 1:
         value = emit_atom(scope, store.value, width)
         pointer = emit_pointer(scope, store.buffer, store.index)
-        scope.lanes(width).store(value, pointer, dtype, dtype.itemsize)
+        scope.lanes(width).store(value, pointer, dtype, dtype.itemsize, scope.mask)
         return
     assert stride != 0, f"lanes of {store.buffer} are stored to one element"
     value = emit_atom(scope, store.value, width)

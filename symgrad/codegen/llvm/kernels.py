@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract import emit_contract
+from symgrad.codegen.contract import TileElements, emit_contract
 from symgrad.codegen.contract.elements import counted_loop
 from symgrad.codegen.contract.epilogue import Epilogue
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
@@ -23,6 +23,7 @@ from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.closures import closure_of
 from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
 from symgrad.codegen.llvm.lifting import Lifting
+from symgrad.codegen.llvm.masking import runs_masked
 from symgrad.codegen.llvm.outlining import outlined
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.pieces import emit_iteration
@@ -357,13 +358,11 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
         return replace(within, builder=builder, indices={**within.indices, **element})
 
     def epilogue_in(within: KernelScope) -> Epilogue:
-        def epilogue(
-            builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
-        ) -> None:
-            lanes = Vector(along, width) if width > 1 else SCALAR
-            values = {**within.values, product.name: (value, width)}
-            inside = at(within, builder, row, column)
-            emit_body(replace(inside, vector=lanes, values=values), product.body)
+        def epilogue(builder: ir.IRBuilder, found: TileElements) -> None:
+            lanes = Vector(along, found.width) if found.width > 1 else SCALAR
+            values = {**within.values, product.name: (found.value, found.width)}
+            place = at(within, builder, found.row, found.column)
+            emit_body(replace(place, vector=lanes, values=values, mask=found.mask), product.body)
 
         return epilogue
 
@@ -373,12 +372,10 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
         inside = at(scope, builder, row, column)
         return [emit_pointer(inside, buffer, index) for buffer, index in places]
 
-    builder = scope.builder
+    builder, region = scope.builder, None
     scratch = scratch_of_part(scope, product.scratch, product.blocking.scratch)
-    region = None
     if scope.part is not None and product.parallel is not None:
         region = part_region(builder, plan, product.parallel, scope.part)
-    met = meets if places else None
     lhs = emit_pointer(scope, product.lhs.buffer, product.lhs.index)
     rhs = emit_pointer(scope, product.rhs.buffer, product.rhs.index)
     result_at = None
@@ -390,7 +387,8 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
 
     lift = unlifted if scope.lifting is None else scope.lifting.lift
     apart = epilogue_apart(scope, product, epilogue_in)
+    is_masked = runs_masked(at(scope, builder, _I64(0), _I64(0)), along, product.body)
     emit_contract(
-        builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region, met, result_at,
-        lift, apart,
+        builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region,
+        meets if places else None, result_at, lift, apart, is_masked=is_masked,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
 from symgrad.codegen.llvm.math.reciprocal_roots import emit_rsqrt
 from symgrad.codegen.llvm.math.values import Real, Word
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import splat, vector_type
+from symgrad.codegen.vectors import masked_load, masked_store, splat, vector_type
 from symgrad.graph.dtypes import DType
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.scalars import SCALAR_OPS
@@ -66,19 +66,34 @@ class Lanes:
         """Return the scalar in every lane."""
         return splat(self.builder, scalar, self.width)
 
-    def load(self, pointer: ir.Value, dtype: DType, align: int) -> ir.Value:
-        """Load as many contiguous elements as there are lanes."""
+    def load(
+        self, pointer: ir.Value, dtype: DType, align: int, mask: ir.Value | None = None
+    ) -> ir.Value:
+        """Load as many contiguous elements as there are lanes, or those of a mask and zeros."""
         kind = vector_type(memory_type(dtype), self.width)
-        loaded = self.builder.load(pointer, align=align, typ=kind)
+        if mask is None:
+            loaded = self.builder.load(pointer, align=align, typ=kind)
+        else:
+            loaded = masked_load(self.builder, kind, pointer, mask)
         if not dtype.is_bool:
             return loaded
         return self.builder.icmp_unsigned("!=", loaded, ir.Constant(kind, 0))
 
-    def store(self, value: ir.Value, pointer: ir.Value, dtype: DType, align: int) -> None:
-        """Store the lanes as contiguous elements."""
+    def store(
+        self,
+        value: ir.Value,
+        pointer: ir.Value,
+        dtype: DType,
+        align: int,
+        mask: ir.Value | None = None,
+    ) -> None:
+        """Store the lanes as contiguous elements, or those of a mask."""
         if dtype.is_bool:
             value = self.builder.zext(value, vector_type(_BYTE, self.width))
-        self.builder.store(value, pointer, align=align)
+        if mask is None:
+            self.builder.store(value, pointer, align=align)
+        else:
+            masked_store(self.builder, value, pointer, mask)
 
 
 Args = Sequence[ir.Value]

@@ -65,7 +65,8 @@ class KernelScope:
     variables are of a kernel written out. `around` is the loop around statements one by one,
     `blocks` the one around that, and `matrices` the innermost one around that goes through the
     matrices of a batch. Where statements run once in a call, or are of an epilogue, `lifting` has
-    what calls pass of numbers. `asked` are lines that a body is to ask for while it computes.
+    what calls pass of numbers. `asked` are lines that a body is to ask for while it computes. Where
+    the lanes of a vector are not all there, `mask` has those that are (`masking.py`).
     """
 
     builder: ir.IRBuilder
@@ -84,6 +85,7 @@ class KernelScope:
     matrices: For | None = None
     lifting: Lifting | None = None
     asked: Sequence[AskedLine] = ()
+    mask: ir.Value | None = None
 
     @property
     def function(self) -> ir.LLVMFunction:

@@ -18,7 +18,13 @@ import numpy as np
 import pytest
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract import ContractPlan, Operand, emit_contract, plan_contract
+from symgrad.codegen.contract import (
+    ContractPlan,
+    Operand,
+    TileElements,
+    emit_contract,
+    plan_contract,
+)
 from symgrad.codegen.contract.elements import counted_loop, index, scalar_type
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.native.jit import optimize
@@ -103,9 +109,8 @@ class Kernel:
         emit_contract(builder, self.plan, self.lhs, self.rhs, scratch, target, self.epilogue)
         builder.ret_void()
 
-    def epilogue(
-        self, builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
-    ) -> None:
+    def epilogue(self, builder: ir.IRBuilder, found: TileElements) -> None:
+        row, column, width, value = found.row, found.column, found.width, found.value
         assert width in (1, self.plan.vector_width)
         assert value.type == vector_type(scalar_type(self.plan.accumulate), width)
         match self.case.epilogue:
@@ -415,11 +420,9 @@ def test_a_contraction_may_stand_in_a_loop(target_name):
             for pointer, size in zip(function.args, (20 * 40, 40 * 30, 20 * 30), strict=False)
         )
 
-        def store(
-            builder: ir.IRBuilder, row: ir.Value, column: ir.Value, width: int, value: ir.Value
-        ) -> None:
-            place = builder.add(builder.mul(row, index(30)), column)
-            builder.store(value, builder.gep(result, [place], source_etype=element), align=4)
+        def store(builder: ir.IRBuilder, found: TileElements) -> None:
+            place = builder.add(builder.mul(found.row, index(30)), found.column)
+            builder.store(found.value, builder.gep(result, [place], source_etype=element), align=4)
 
         emit_contract(builder, plan, lhs, rhs, function.args[3], target_named(target_name), store)
     builder.ret_void()
