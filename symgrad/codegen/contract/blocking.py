@@ -37,6 +37,7 @@ from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.contract.plans.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
 from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
+from symgrad.codegen.contract.unread import emit_read_vectors
 from symgrad.codegen.contract.variants import Variants, call_one, emit_variants
 from symgrad.codegen.target import Target
 from symgrad.records import replace
@@ -121,6 +122,8 @@ class _LoopNest:
         """Emit the loops over a region, or over all of the result."""
         plan, k = self._plan, self._sizes.k
         region = region or whole_region(plan, self._sizes.row_tiles)
+        if plan.read is not None and self._result_at is None:
+            self._places.emit_zero_tile()  # an epilogue is given all of a tile
         if plan.diagonal is not None:
             places, sizes, builder = self._places, self._sizes, self._builder
             last_row, _, _ = places.rows_of(builder.sub(sizes.row_tiles, index(1)))
@@ -289,7 +292,10 @@ class _LoopNest:
         arguments += self._emit_met(i, (row, column, rows), is_finished)
         arguments += tuple(itertools.chain(*terms.within))
         sides = left, source, right
-        self._call_kernel(is_first, (is_short, is_edge), sides, arguments)
+        if plan.read is not None:
+            self._call_narrow_kernel((row, rows), column, (is_short, is_edge), sides, arguments)
+        else:
+            self._call_kernel(is_first, (is_short, is_edge), sides, arguments)
         if plan.lacks_padding and plan.sees_zeros:
             with builder.if_then(builder.not_(self._is_finite)):
                 operands = packed, self._across(is_edge)
@@ -329,6 +335,26 @@ class _LoopNest:
                 call(builder, *shape, (left, source, *others, right, apart), packs=True)
             with packed:
                 call(builder, *shape, (left, right, *others))
+
+    def _call_narrow_kernel(
+        self,
+        rows: tuple[ir.Value, ir.Value],
+        column: ir.Value,
+        shape: tuple[ir.Value, ir.Value],
+        operands: tuple[ir.Value, ir.Value, ir.Value],
+        others: tuple[ir.Value, ...],
+    ) -> None:
+        """Call the microkernel of what is read of a tile: its vectors lie side by side."""
+        builder, plan = self._builder, self._plan
+        (left, _, right), (sums, *rest) = operands, others
+        columns = column, self._across(shape[1])
+        begin, vectors = emit_read_vectors(builder, plan, self._sizes, rows, columns)
+        right, sums = (
+            builder.gep(place, [begin], source_etype=scalar_type(plan.compute))
+            for place in (right, sums)
+        )
+        arguments = (left, right, sums, *rest)
+        self._variants.call_kernel(builder, *shape, arguments, vectors=vectors)
 
     def _sums_at(
         self, tile: tuple[ir.Value, ir.Value], place: tuple[ir.Value, ir.Value]

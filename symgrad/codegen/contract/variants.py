@@ -12,8 +12,8 @@ from functools import partial
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.contract.dot_leaves import dot_kernel
 from symgrad.codegen.contract.elements import Elements, index
-from symgrad.codegen.contract.kernels.dot import DotKernel
 from symgrad.codegen.contract.kernels.leaf_functions import leaf_function
 from symgrad.codegen.contract.kernels.pack import PanelPacker
 from symgrad.codegen.contract.kernels.register_tile import Microkernel, Told
@@ -40,7 +40,8 @@ class Variants:
     """The functions of a plan: packers and kernels by height, then by width.
 
     Where there are two heights or widths, the full one comes first; `packing_kernels` are those of
-    the first tile of a panel that is packed as it is read, of the heights that this may have.
+    the first tile of a panel that is packed as it is read, of the heights that this may have. Where
+    not all results are read, `narrow_kernels` are those of one vector, of two, and so on.
     Kernels are told the distances `told`, packers how far lines of the operands are apart, if so.
     """
 
@@ -51,11 +52,14 @@ class Variants:
     told: tuple[ir.Value, ...] = ()
     left_apart: tuple[ir.Value, ...] = ()
     right_apart: tuple[ir.Value, ...] = ()
+    narrow_kernels: tuple[tuple[tuple[ir.Value, ...], ...], ...] = ()
 
     def lifted(self, lift: Lift) -> Variants:
         """Return these with microkernels that calls pass, if there is a function to `lift` them."""
         kernels = tuple(tuple(map(lift, row)) for row in self.kernels)
-        return replace(self, kernels=kernels, told=tuple(map(lift, self.told)))
+        narrow = tuple(tuple(tuple(map(lift, k)) for k in row) for row in self.narrow_kernels)
+        told = tuple(map(lift, self.told))
+        return replace(self, kernels=kernels, narrow_kernels=narrow, told=told)
 
     def call_kernel(
         self,
@@ -65,10 +69,18 @@ class Variants:
         arguments: tuple[ir.Value, ...],
         *,
         packs: bool = False,
+        vectors: ir.Value | None = None,
     ) -> None:
-        """Call the microkernel for the height and the width of a tile, or the one that packs."""
+        """Call the microkernel for the height and the width of a tile, or the one that packs.
+
+        Given how many `vectors` are read of it, that of these is called, or none.
+        """
         kernels = self.packing_kernels if packs else self.kernels
         calls = [partial(call_one, builder, row, is_edge, arguments) for row in kernels]
+        if vectors is not None:
+            some = zip(self.kernels, self.narrow_kernels, strict=True)
+            each = [[(*few, full) for full, few in zip(*row, strict=True)] for row in some]
+            calls = [partial(_call_of, builder, row, is_edge, vectors, arguments) for row in each]
         if len(calls) == 1:
             calls[0]()
             return
@@ -96,6 +108,27 @@ def call_one(
             builder.call(functions[0], arguments)
 
 
+def _call_of(
+    builder: ir.IRBuilder,
+    widths: Sequence[Sequence[ir.Value]],
+    is_second: ir.Value,
+    vectors: ir.Value,
+    arguments: tuple[ir.Value, ...],
+) -> None:
+    """Call the microkernel of so many vectors, of those for the second width if `is_second`."""
+    if len(widths) > 1:
+        first, second = ([row] for row in widths)
+        with builder.if_else(is_second) as (edge, full):
+            with edge:
+                _call_of(builder, second, is_second, vectors, arguments)
+            with full:
+                _call_of(builder, first, is_second, vectors, arguments)
+        return
+    for count, function in enumerate(widths[0], 1):
+        with builder.if_then(builder.icmp_signed("==", vectors, index(count))):
+            builder.call(function, arguments)
+
+
 def emit_variants(
     module: ir.Module, plan: ContractPlan, target: Target, *, is_shared: bool = True
 ) -> Variants:
@@ -111,6 +144,17 @@ def emit_variants(
         tuple(_emit_kernel(module, plan, stored, h, w, packs=True) for w in widths)
         for h in (heights[:1] if is_tall else heights)
         if packs_within(plan)
+    )
+    narrow = tuple(
+        tuple(
+            tuple(
+                _emit_kernel(module, plan, stored, h, w, narrow=count * plan.lanes)
+                for count in range(1, w // plan.lanes)
+            )
+            for w in widths
+        )
+        for h in heights
+        if plan.read is not None
     )
     if plan.method in ("split", "held"):
         packers = [split_packer(plan, stored, w) for w in widths if plan.pack_right != "none"]
@@ -155,6 +199,7 @@ def emit_variants(
         tuple(index(_distance(plan, told)) for told in _told(plan, stored)),
         _apart(plan.pack_left, left),
         _apart(plan.pack_right, right),
+        narrow,
     )
 
 
@@ -189,12 +234,13 @@ def _emit_kernel(
     columns: int,
     *,
     packs: bool = False,
+    narrow: int | None = None,
 ) -> ir.LLVMFunction:
     packed = Elements(plan.compute, plan.compute, stored.target)
     left = stored if plan.pack_left == "none" else packed
     right = stored if plan.pack_right == "none" else packed
     if plan.method == "dot":
-        return leaf_function(module, _dot_kernel(plan, left, right, rows, columns))
+        return leaf_function(module, dot_kernel(plan, left, right, rows, columns))
     if plan.method == "pairs":
         return leaf_function(module, pair_kernel(plan, rows, columns))
     if plan.method == "held":
@@ -203,7 +249,8 @@ def _emit_kernel(
         return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":
         return leaf_function(module, matrix_kernel(plan, columns))
-    return leaf_function(module, _microkernel(plan, left, right, rows, columns, packs))
+    kernel = _microkernel(plan, left, right, rows, columns, packs)
+    return leaf_function(module, kernel if narrow is None else replace(kernel, columns=narrow))
 
 
 def _microkernel(
@@ -325,22 +372,6 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
     is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
     steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
     return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
-
-
-def _dot_kernel(
-    plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
-) -> DotKernel:
-    return DotKernel(
-        rows=rows,
-        columns=columns,
-        k=plan.k,
-        lanes=plan.lanes,
-        left=left,
-        left_row=plan.left.row_stride if plan.pack_left == "none" else plan.block_k,
-        right=right,
-        right_column=plan.right.column_stride if plan.pack_right == "none" else plan.block_k,
-        tile_columns=plan.tile_columns,
-    )
 
 
 def _packer(
