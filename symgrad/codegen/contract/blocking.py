@@ -291,11 +291,8 @@ class _LoopNest:
             is_finished = builder.icmp_signed("==", last_step, self._sizes.k)
         arguments += self._emit_met(i, (row, column, rows), is_finished)
         arguments += tuple(itertools.chain(*terms.within))
-        sides = left, source, right
-        if plan.read is not None:
-            self._call_narrow_kernel((row, rows), column, (is_short, is_edge), sides, arguments)
-        else:
-            self._call_kernel(is_first, (is_short, is_edge), sides, arguments)
+        shape, place = (is_short, is_edge), (row, rows, column)
+        self._call_kernel(is_first, shape, place, (left, source, right), arguments)
         if plan.lacks_padding and plan.sees_zeros:
             with builder.if_then(builder.not_(self._is_finite)):
                 operands = packed, self._across(is_edge)
@@ -317,15 +314,30 @@ class _LoopNest:
         self,
         is_first: ir.Value,
         shape: tuple[ir.Value, ir.Value],
+        place: tuple[ir.Value, ir.Value, ir.Value],
         operands: tuple[ir.Value, ir.Value, ir.Value],
         others: tuple[ir.Value, ...],
     ) -> None:
         """Call the microkernel of a tile, given the left, and the right as it is and as packed.
 
-        That of the first tile of a panel packs it, if it is packed by none before.
+        That of the first tile of a panel packs it, if it is packed by none before. Of a tile that
+        is not all read, given its first row, its rows and its first column, the kernel is that of
+        the vectors which are.
         """
         builder, call = self._builder, self._variants.call_kernel
         left, source, right = operands
+        if self._plan.read is not None:
+            row, rows, column = place
+            columns = column, self._across(shape[1])
+            begin, vectors = emit_read_vectors(
+                builder, self._plan, self._sizes, (row, rows), columns
+            )
+            right, sums = (
+                builder.gep(first, [begin], source_etype=scalar_type(self._plan.compute))
+                for first in (right, others[0])
+            )
+            call(builder, *shape, (left, right, sums, *others[1:]), vectors=vectors)
+            return
         if not packs_within(self._plan):
             call(builder, *shape, (left, right, *others))
             return
@@ -335,26 +347,6 @@ class _LoopNest:
                 call(builder, *shape, (left, source, *others, right, apart), packs=True)
             with packed:
                 call(builder, *shape, (left, right, *others))
-
-    def _call_narrow_kernel(
-        self,
-        rows: tuple[ir.Value, ir.Value],
-        column: ir.Value,
-        shape: tuple[ir.Value, ir.Value],
-        operands: tuple[ir.Value, ir.Value, ir.Value],
-        others: tuple[ir.Value, ...],
-    ) -> None:
-        """Call the microkernel of what is read of a tile: its vectors lie side by side."""
-        builder, plan = self._builder, self._plan
-        (left, _, right), (sums, *rest) = operands, others
-        columns = column, self._across(shape[1])
-        begin, vectors = emit_read_vectors(builder, plan, self._sizes, rows, columns)
-        right, sums = (
-            builder.gep(place, [begin], source_etype=scalar_type(plan.compute))
-            for place in (right, sums)
-        )
-        arguments = (left, right, sums, *rest)
-        self._variants.call_kernel(builder, *shape, arguments, vectors=vectors)
 
     def _sums_at(
         self, tile: tuple[ir.Value, ir.Value], place: tuple[ir.Value, ir.Value]

@@ -1,4 +1,4 @@
-"""Leaf functions of a GEMM plan whose lanes run along k: what a microkernel of dot products does."""
+"""Leaf functions of products whose lanes run along k: which microkernel a plan asks for."""
 
 from __future__ import annotations
 

@@ -145,17 +145,6 @@ def emit_variants(
         for h in (heights[:1] if is_tall else heights)
         if packs_within(plan)
     )
-    narrow = tuple(
-        tuple(
-            tuple(
-                _emit_kernel(module, plan, stored, h, w, narrow=count * plan.lanes)
-                for count in range(1, w // plan.lanes)
-            )
-            for w in widths
-        )
-        for h in heights
-        if plan.read is not None
-    )
     if plan.method in ("split", "held"):
         packers = [split_packer(plan, stored, w) for w in widths if plan.pack_right != "none"]
         return Variants(kernels, (), (), tuple(leaf_function(module, p) for p in packers))
@@ -163,22 +152,15 @@ def emit_variants(
     if plan.pack_left == "windows":
         left = replace(left, row_stride=plan.pixel_stride)
     if plan.multiplies_pairs:
+        lefts = [(h, plan.packed_rows) for h in heights]
+        rights = [(w, plan.whole_vectors(w)) for w in widths]
+        pairs = [pair_packer(plan, target, left, size, is_left=True) for size in lefts]
+        others = [pair_packer(plan, target, right, size, is_left=False) for size in rights]
         return Variants(
             kernels,
             packing,
-            tuple(
-                leaf_function(
-                    module, pair_packer(plan, target, left, (h, plan.packed_rows), is_left=True)
-                )
-                for h in heights
-            ),
-            tuple(
-                leaf_function(
-                    module,
-                    pair_packer(plan, target, right, (w, plan.whole_vectors(w)), is_left=False),
-                )
-                for w in widths
-            ),
+            tuple(leaf_function(module, packer) for packer in pairs),
+            tuple(leaf_function(module, packer) for packer in others),
         )
     left_packers = [
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
@@ -199,7 +181,11 @@ def emit_variants(
         tuple(index(_distance(plan, told)) for told in _told(plan, stored)),
         _apart(plan.pack_left, left),
         _apart(plan.pack_right, right),
-        narrow,
+        tuple(
+            tuple(_narrow_kernels(module, plan, stored, h, w) for w in widths)
+            for h in heights
+            if plan.read is not None
+        ),
     )
 
 
@@ -224,6 +210,15 @@ def _packing(
     module: ir.Module, how: Packing, packers: Sequence[PanelPacker]
 ) -> tuple[ir.LLVMFunction, ...]:
     return tuple(leaf_function(module, p) for p in packers) if how != "none" else ()
+
+
+def _narrow_kernels(
+    module: ir.Module, plan: ContractPlan, stored: Elements, rows: int, columns: int
+) -> tuple[ir.LLVMFunction, ...]:
+    """Return the kernels of tiles of one vector, of two and so on, in a panel of `columns`."""
+    counts = range(1, columns // plan.lanes)
+    emit = partial(_emit_kernel, module, plan, stored, rows, columns)
+    return tuple(emit(narrow=count * plan.lanes) for count in counts)
 
 
 def _emit_kernel(

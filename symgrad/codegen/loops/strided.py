@@ -178,9 +178,7 @@ def read_padded(
     return lhs
 
 
-def without_unread(
-    sums: np.ndarray[Any, Any], read: Diagonals | None
-) -> np.ndarray[Any, Any]:
+def without_unread(sums: np.ndarray[Any, Any], read: Diagonals | None) -> np.ndarray[Any, Any]:
     """Return results of a product with nan, or the least number, for those that nothing reads."""
     if read is None:
         return sums
