@@ -27,6 +27,7 @@ from symgrad.graph.graph import Graph
 from symgrad.passes.table import Options
 from symgrad.records import replace
 from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.decisions import describe_decisions
 from tests.support.floors import Memory, Variant, run_native, run_variants
 from tests.support.machine_code import run_machine_code
 
@@ -239,11 +240,11 @@ def test_vectors_are_left_out():
     assert is_left[0, plan.whole_vectors(plan.tile_rows) :].all()
 
 
-def attention() -> tuple[Graph, list[Array]]:
-    """Return causal attention with its gradients."""
-    shape = (8, 128, 64)
+def attention(mask: Any = None) -> tuple[Graph, list[Array]]:
+    """Return attention with its gradients, causal or with a mask."""
+    shape = (8, 128 if mask is None else len(mask), 64)
     q, k, v, g = (sg.placeholder(shape, "float32") for _ in range(4))
-    y = sg.nn.scaled_dot_product_attention(q, k, v, causal=True)
+    y = sg.nn.scaled_dot_product_attention(q, k, v, mask=mask, causal=mask is None)
     random = np.random.default_rng(0)
     graph = Graph([y, *sg.gradients(y, [q, k, v], grad_ys=g)], [q, k, v, g])
     return graph, [random.standard_normal(shape).astype(np.float32) for _ in range(4)]
@@ -274,6 +275,30 @@ def test_causal_attention_leaves_out_scores_of_keys_behind_a_query(target):
         arrays[1][:, 100], arrays[2][:, 30] = number, number
         alone, *others = [[a.tobytes() for a in run_native(s, arrays).outputs] for s in steps]
         assert all(other == alone for other in others)
+
+
+@pytest.mark.parametrize("bounds", [(0, 96), (-8, 9), (-95, -19), (40, 96)])
+def test_masks_of_other_shapes_leave_out_scores(bounds):
+    """Of an upper triangle, of a band, and of what is far from the diagonal."""
+    triangle = Triangle(96, 96, *bounds, "float32")
+    graph, arrays = attention(triangle.mask)
+    arrays[0][2, 10], arrays[1][0, 90], arrays[2][1, 50] = -np.inf, np.inf, np.nan
+    told, untold = step_of(graph), step_of(graph, skip=("leave-out-zeros",))
+    assert told_in(told) == [bounds, bounds]
+    found, wanted = (run_native(step, arrays).outputs for step in (told, untold))
+    assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
+
+
+def test_a_mask_beside_no_diagonal_leaves_out_nothing():
+    mask = np.random.default_rng(0).random((96, 96)) < 0.5
+    assert told_in(step_of(attention(mask)[0])) == []
+
+
+def test_decisions_say_of_what_products_are_told():
+    decisions = describe_decisions(step_of(attention()[0]))
+    (reason,) = (d.reason for d in decisions if d.rule == "leave-out-zeros")
+    assert "of 12 products 8 leave out terms" in reason
+    assert "4 results that it leaves out" in reason
 
 
 def test_all_levels_agree():
