@@ -280,7 +280,8 @@ def test_causal_attention_leaves_out_scores_of_keys_behind_a_query(target):
 @pytest.mark.parametrize("bounds", [(0, 96), (-8, 9), (-95, -19), (40, 96)])
 def test_masks_of_other_shapes_leave_out_scores(bounds):
     """Of an upper triangle, of a band, and of what is far from the diagonal."""
-    triangle = Triangle(96, 96, *bounds, "float32")
+    first, stop = bounds
+    triangle = Triangle(96, 96, first, stop, "float32")
     graph, arrays = attention(triangle.mask)
     arrays[0][2, 10], arrays[1][0, 90], arrays[2][1, 50] = -np.inf, np.inf, np.nan
     told, untold = step_of(graph), step_of(graph, skip=("leave-out-zeros",))
