@@ -89,6 +89,9 @@ _LOOKING = 1.0  # copying an element to see whether it is finite: others wait fo
 # right is looked through for inf and nan if a row of it has so few vectors, each in so many cycles;
 # and a mask of so few elements is computed to see where it holds.
 LEAST_OF_TRIANGLE, MOST_LOOKED_THROUGH, LARGEST_MASK, _LOOKED_THROUGH = 1 / 32, 32, 1 << 18, 1.0
+# A product has microkernels of fewer vectors where so many of all vectors are read by nothing; a
+# tile chooses among them in so many cycles.
+LEAST_UNREAD, _CHOOSING = 1 / 32, 8.0
 # An element of an operand that comes from no near cache.
 _READING = 0.25
 # A step of k of the left whose elements lie on another page than those of the step before; a line
@@ -184,6 +187,11 @@ def looking_cycles(elements: int) -> float:
 def looking_through_cycles(vectors: int) -> float:
     """Return the cycles of looking through `vectors` where they are for what is not finite."""
     return _LOOKED_THROUGH * vectors
+
+
+def choosing_cycles(tiles: int) -> float:
+    """Return the cycles in which `tiles` choose microkernels of as many vectors as are read."""
+    return _CHOOSING * tiles
 
 
 def waiting_cycles(what: str, steps: float) -> float:

@@ -18,6 +18,7 @@ from symgrad.codegen.contract.border import (
     emit_terms,
     emit_zero_products,
 )
+from symgrad.codegen.contract.calls import call_one
 from symgrad.codegen.contract.diagonal import emit_is_right_finite, emit_span
 from symgrad.codegen.contract.elements import (
     Elements,
@@ -37,7 +38,8 @@ from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.contract.plans.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
 from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
-from symgrad.codegen.contract.variants import Variants, call_one, emit_variants
+from symgrad.codegen.contract.unread import emit_read_vectors
+from symgrad.codegen.contract.variants import Variants, emit_variants
 from symgrad.codegen.target import Target
 from symgrad.records import replace
 
@@ -128,6 +130,8 @@ class _LoopNest:
         """Emit the loops over a region, or over all of the result."""
         plan, k = self._plan, self._sizes.k
         region = region or whole_region(plan, self._sizes.row_tiles)
+        if plan.read is not None and self._result_at is None:
+            self._places.emit_zero_tile()  # an epilogue is given all of a tile
         if plan.diagonal is not None:
             places, sizes, builder = self._places, self._sizes, self._builder
             last_row, _, _ = places.rows_of(builder.sub(sizes.row_tiles, index(1)))
@@ -303,8 +307,8 @@ class _LoopNest:
             is_finished = builder.icmp_signed("==", last_step, self._sizes.k)
         arguments += self._emit_met(i, (row, column, rows), is_finished)
         arguments += tuple(itertools.chain(*terms.within))
-        sides = left, source, right
-        self._call_kernel(is_first, (is_short, is_edge), sides, arguments)
+        shape, place = (is_short, is_edge), (row, rows, column)
+        self._call_kernel(is_first, shape, place, (left, source, right), arguments)
         if plan.lacks_padding and plan.sees_zeros:
             with builder.if_then(builder.not_(self._is_finite)):
                 operands = packed, self._across(is_edge)
@@ -326,15 +330,30 @@ class _LoopNest:
         self,
         is_first: ir.Value,
         shape: tuple[ir.Value, ir.Value],
+        place: tuple[ir.Value, ir.Value, ir.Value],
         operands: tuple[ir.Value, ir.Value, ir.Value],
         others: tuple[ir.Value, ...],
     ) -> None:
         """Call the microkernel of a tile, given the left, and the right as it is and as packed.
 
-        That of the first tile of a panel packs it, if it is packed by none before.
+        That of the first tile of a panel packs it, if it is packed by none before. Of a tile that
+        is not all read, given its first row, its rows and its first column, the kernel is that of
+        the vectors which are.
         """
         builder, call = self._builder, self._variants.call_kernel
         left, source, right = operands
+        if self._plan.read is not None:
+            row, rows, column = place
+            columns = column, self._across(shape[1])
+            begin, vectors = emit_read_vectors(
+                builder, self._plan, self._sizes, (row, rows), columns
+            )
+            right, sums = (
+                builder.gep(first, [begin], source_etype=scalar_type(self._plan.compute))
+                for first in (right, others[0])
+            )
+            call(builder, *shape, (left, right, sums, *others[1:]), vectors=vectors)
+            return
         if not packs_within(self._plan):
             call(builder, *shape, (left, right, *others))
             return

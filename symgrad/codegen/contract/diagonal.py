@@ -50,8 +50,8 @@ def emit_span(
     (row, count), (first, stop) = rows, sizes.diagonal
     behind = builder.add(builder.add(row, count), builder.sub(stop, index(1)))
     last = builder.sub(sizes.k, index(1))
-    begin = _clamped(builder, builder.add(row, first), index(0), last)
-    end = _clamped(builder, behind, builder.add(begin, index(1)), sizes.k)
+    begin = clamped(builder, builder.add(row, first), index(0), last)
+    end = clamped(builder, behind, builder.add(begin, index(1)), sizes.k)
     return (
         builder.select(is_left_out, begin, index(0)),
         builder.select(is_left_out, end, sizes.k),
@@ -117,14 +117,15 @@ def _left_out(
     """Return from which to which term there may be some that a tile leaves out."""
     assert sizes.diagonal is not None, "no zeros are beside a diagonal"
     first, stop = sizes.diagonal
-    below = _clamped(builder, builder.add(last_row, first), index(0), sizes.k)
-    above = _clamped(builder, stop, index(0), sizes.k)
+    below = clamped(builder, builder.add(last_row, first), index(0), sizes.k)
+    above = clamped(builder, stop, index(0), sizes.k)
     is_below = builder.icmp_signed("<", index(0), below)
     is_above = builder.icmp_signed("<", above, sizes.k)
     return builder.select(is_below, index(0), above), builder.select(is_above, sizes.k, below)
 
 
-def _clamped(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+def clamped(builder: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Return what of the numbers from `low` to `high` is next to `value`."""
     value = builder.select(builder.icmp_signed("<", value, low), low, value)
     return builder.select(builder.icmp_signed("<", value, high), value, high)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import index
 from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.loops.strided import Diagonals
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import MOST_HELD_ROWS
 from symgrad.records import dataclass
@@ -54,7 +55,8 @@ def most_tile_elements(plan: ContractPlan, target: Target) -> int:
 class PlanSizes:
     """Numbers of a plan: of its tiles, of the high ones, of the rows of these, and of terms.
 
-    Then those that bound the diagonal lines of the left, if zeros are beside a diagonal.
+    Then those that bound the diagonal lines of the left, if zeros are beside a diagonal, and those
+    of the results that are read, if not all are.
     """
 
     row_tiles: ir.Value
@@ -62,6 +64,7 @@ class PlanSizes:
     tile_rows: ir.Value
     k: ir.Value
     diagonal: tuple[ir.Value, ir.Value] | None
+    read: tuple[ir.Value, ir.Value] | None
 
 
 def plan_sizes(plan: ContractPlan, lift: Lift) -> PlanSizes:
@@ -69,14 +72,19 @@ def plan_sizes(plan: ContractPlan, lift: Lift) -> PlanSizes:
     are_some, are_high = plan.row_tiles > 1, plan.tile_rows > 2
     is_mixed = plan.tall_tiles < plan.tiles_of_run
     diagonal = plan.diagonal
-    bounds = None if diagonal is None else (index(diagonal.first), index(diagonal.stop))
+    bounds = None if diagonal is None else (diagonal.first, diagonal.stop)
     return PlanSizes(
         row_tiles=_lifted(lift, plan.row_tiles, are_some),
         tall_tiles=_lifted(lift, plan.tall_tiles, are_some and is_mixed),
         tile_rows=_lifted(lift, plan.tile_rows, are_high),
         k=_lifted(lift, plan.k, plan.k > 0),
-        diagonal=None if bounds is None else (lift(bounds[0]), lift(bounds[1])),
+        diagonal=_lifted_bounds(lift, bounds),
+        read=_lifted_bounds(lift, plan.read),
     )
+
+
+def _lifted_bounds(lift: Lift, bounds: Diagonals | None) -> tuple[ir.Value, ir.Value] | None:
+    return None if bounds is None else (lift(index(bounds[0])), lift(index(bounds[1])))
 
 
 def _lifted(lift: Lift, size: int, is_any: bool) -> ir.Value:

@@ -6,12 +6,13 @@ Some pixels of all channels are packed at a time, which brings each line of memo
 from __future__ import annotations
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.calls import call_one
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, final_loop, index, scalar_type
 from symgrad.codegen.contract.operand import PaddedPixels
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plans.plan import ContractPlan
-from symgrad.codegen.contract.variants import Variants, call_one
+from symgrad.codegen.contract.variants import Variants
 
 
 class PixelPacking:

@@ -48,9 +48,10 @@ class TilePlaces:
             self._packed_right = builder.gep(scratch, [offset], source_etype=bytes_)
             offset = index(partial_offset(plan))
             self._tiles = builder.gep(scratch, [offset], source_etype=bytes_)
+        self._tile_elements = tile_elements or plan.tile_elements
         if plan.k_blocks == 1 and not plan.keeps_rows:
             with builder.goto_entry_block():
-                kind = ir.ArrayType(scalar_type(plan.compute), tile_elements or plan.tile_elements)
+                kind = ir.ArrayType(scalar_type(plan.compute), self._tile_elements)
                 self._tiles = builder.alloca(kind)
                 self._tiles.align = 64
 
@@ -155,6 +156,14 @@ class TilePlaces:
             return self._tiles
         number = builder.add(builder.mul(tile, index(plan.block_panels)), panel)
         return self._computed(self._tiles, number, plan.tile_elements)
+
+    def emit_zero_tile(self) -> None:
+        """Store zeros where the sums of each tile are kept in turn."""
+        builder, plan = self._builder, self._plan
+        zero = ir.Constant(ir.VectorType(scalar_type(plan.compute), plan.lanes), None)
+        for start in range(0, self._tile_elements, plan.lanes):
+            place = builder.gep(self._tiles, [index(start)], source_etype=scalar_type(plan.compute))
+            builder.store(zero, place, align=plan.lanes * plan.compute.itemsize)
 
     def row_at(self, row: ir.Value, panel: ir.Value) -> ir.Value:
         """Return where a row of the tile of a panel is kept until all of the row is added."""

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.calls import are_passed, call_of_vectors, call_one, selected
 from symgrad.codegen.contract.digits import CountedAxis
+from symgrad.codegen.contract.dot_leaves import dot_kernel
 from symgrad.codegen.contract.elements import Elements, index
-from symgrad.codegen.contract.kernels.dot import DotKernel
 from symgrad.codegen.contract.kernels.leaf_functions import leaf_function
 from symgrad.codegen.contract.kernels.pack import PanelPacker
 from symgrad.codegen.contract.kernels.register_tile import Microkernel, Told
@@ -40,7 +41,8 @@ class Variants:
     """The functions of a plan: packers and kernels by height, then by width.
 
     Where there are two heights or widths, the full one comes first; `packing_kernels` are those of
-    the first tile of a panel that is packed as it is read, of the heights that this may have.
+    the first tile of a panel that is packed as it is read, of the heights that this may have. Where
+    not all results are read, `narrow_kernels` are those of one vector, of two, and so on.
     Kernels are told the distances `told`, packers how far lines of the operands are apart, if so.
     """
 
@@ -51,11 +53,14 @@ class Variants:
     told: tuple[ir.Value, ...] = ()
     left_apart: tuple[ir.Value, ...] = ()
     right_apart: tuple[ir.Value, ...] = ()
+    narrow_kernels: tuple[tuple[tuple[ir.Value, ...], ...], ...] = ()
 
     def lifted(self, lift: Lift) -> Variants:
         """Return these with microkernels that calls pass, if there is a function to `lift` them."""
         kernels = tuple(tuple(map(lift, row)) for row in self.kernels)
-        return replace(self, kernels=kernels, told=tuple(map(lift, self.told)))
+        narrow = tuple(tuple(tuple(map(lift, k)) for k in row) for row in self.narrow_kernels)
+        told = tuple(map(lift, self.told))
+        return replace(self, kernels=kernels, narrow_kernels=narrow, told=told)
 
     def call_kernel(
         self,
@@ -65,14 +70,24 @@ class Variants:
         arguments: tuple[ir.Value, ...],
         *,
         packs: bool = False,
+        vectors: ir.Value | None = None,
     ) -> None:
-        """Call the microkernel for the height and the width of a tile, or the one that packs."""
+        """Call the microkernel for the height and the width of a tile, or the one that packs.
+
+        Given how many `vectors` are read of it, that of these is called, or none.
+        """
         kernels = self.packing_kernels if packs else self.kernels
-        if all(map(_are_passed, kernels)):
-            rows = [_selected(builder, row, is_edge) for row in kernels]
-            builder.call(_selected(builder, rows, is_short), arguments)
+        if vectors is None and all(map(are_passed, kernels)):
+            rows = [selected(builder, row, is_edge) for row in kernels]
+            builder.call(selected(builder, rows, is_short), arguments)
             return
         calls = [partial(call_one, builder, row, is_edge, arguments) for row in kernels]
+        if vectors is not None:
+            some = zip(self.kernels, self.narrow_kernels, strict=True)
+            each = [[(*few, full) for full, few in zip(*row, strict=True)] for row in some]
+            calls = [
+                partial(call_of_vectors, builder, row, is_edge, vectors, arguments) for row in each
+            ]
         if len(calls) == 1:
             calls[0]()
             return
@@ -81,41 +96,6 @@ class Variants:
                 calls[1]()
             with tall:
                 calls[0]()
-
-
-def call_one(
-    builder: ir.IRBuilder,
-    functions: tuple[ir.Value, ...],
-    is_second: ir.Value,
-    arguments: tuple[ir.Value, ...],
-) -> None:
-    """Call the second of `functions` if `is_second`, else the first; there may be one only."""
-    if len(functions) == 1:
-        builder.call(functions[0], arguments)
-        return
-    with builder.if_else(is_second) as (second, first):
-        with second:
-            builder.call(functions[1], arguments)
-        with first:
-            builder.call(functions[0], arguments)
-
-
-def _are_passed(functions: Sequence[ir.Value]) -> bool:
-    """Return whether functions are addresses that calls pass.
-
-    These are selected, and what is selected is called once: each call has all its arguments on the
-    stack or in registers, which would be a tenth of LLVM's time for the loops of a small product.
-    """
-    return not any(isinstance(function, ir.LLVMFunction) for function in functions)
-
-
-def _selected(
-    builder: ir.IRBuilder, functions: Sequence[ir.Value], is_second: ir.Value
-) -> ir.Value:
-    """Return the second of `functions` if `is_second`, else the first; there may be one only."""
-    if len(functions) == 1:
-        return functions[0]
-    return builder.select(is_second, functions[1], functions[0])
 
 
 def emit_variants(
@@ -141,22 +121,15 @@ def emit_variants(
     if plan.pack_left == "windows":
         left = replace(left, row_stride=plan.pixel_stride)
     if plan.multiplies_pairs:
+        lefts = [(h, plan.packed_rows) for h in heights]
+        rights = [(w, plan.whole_vectors(w)) for w in widths]
+        pairs = [pair_packer(plan, target, left, size, is_left=True) for size in lefts]
+        others = [pair_packer(plan, target, right, size, is_left=False) for size in rights]
         return Variants(
             kernels,
             packing,
-            tuple(
-                leaf_function(
-                    module, pair_packer(plan, target, left, (h, plan.packed_rows), is_left=True)
-                )
-                for h in heights
-            ),
-            tuple(
-                leaf_function(
-                    module,
-                    pair_packer(plan, target, right, (w, plan.whole_vectors(w)), is_left=False),
-                )
-                for w in widths
-            ),
+            tuple(leaf_function(module, packer) for packer in pairs),
+            tuple(leaf_function(module, packer) for packer in others),
         )
     left_packers = [
         _packer(plan, stored, plan.pack_left, left, (h, plan.packed_rows)) for h in heights
@@ -177,6 +150,11 @@ def emit_variants(
         tuple(index(_distance(plan, told)) for told in _told(plan, stored)),
         _apart(plan.pack_left, left),
         _apart(plan.pack_right, right),
+        tuple(
+            tuple(_narrow_kernels(module, plan, stored, h, w) for w in widths)
+            for h in heights
+            if plan.read is not None
+        ),
     )
 
 
@@ -203,6 +181,15 @@ def _packing(
     return tuple(leaf_function(module, p) for p in packers) if how != "none" else ()
 
 
+def _narrow_kernels(
+    module: ir.Module, plan: ContractPlan, stored: Elements, rows: int, columns: int
+) -> tuple[ir.LLVMFunction, ...]:
+    """Return the kernels of tiles of one vector, of two and so on, in a panel of `columns`."""
+    counts = range(1, columns // plan.lanes)
+    emit = partial(_emit_kernel, module, plan, stored, rows, columns)
+    return tuple(emit(narrow=count * plan.lanes) for count in counts)
+
+
 def _emit_kernel(
     module: ir.Module,
     plan: ContractPlan,
@@ -211,12 +198,13 @@ def _emit_kernel(
     columns: int,
     *,
     packs: bool = False,
+    narrow: int | None = None,
 ) -> ir.LLVMFunction:
     packed = Elements(plan.compute, plan.compute, stored.target)
     left = stored if plan.pack_left == "none" else packed
     right = stored if plan.pack_right == "none" else packed
     if plan.method == "dot":
-        return leaf_function(module, _dot_kernel(plan, left, right, rows, columns))
+        return leaf_function(module, dot_kernel(plan, left, right, rows, columns))
     if plan.method == "pairs":
         return leaf_function(module, pair_kernel(plan, rows, columns))
     if plan.method == "held":
@@ -225,7 +213,8 @@ def _emit_kernel(
         return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":
         return leaf_function(module, matrix_kernel(plan, columns))
-    return leaf_function(module, _microkernel(plan, left, right, rows, columns, packs))
+    kernel = _microkernel(plan, left, right, rows, columns, packs)
+    return leaf_function(module, kernel if narrow is None else replace(kernel, columns=narrow))
 
 
 def _microkernel(
@@ -347,22 +336,6 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
     is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
     steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
     return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
-
-
-def _dot_kernel(
-    plan: ContractPlan, left: Elements, right: Elements, rows: int, columns: int
-) -> DotKernel:
-    return DotKernel(
-        rows=rows,
-        columns=columns,
-        k=plan.k,
-        lanes=plan.lanes,
-        left=left,
-        left_row=plan.left.row_stride if plan.pack_left == "none" else plan.block_k,
-        right=right,
-        right_column=plan.right.column_stride if plan.pack_right == "none" else plan.block_k,
-        tile_columns=plan.tile_columns,
-    )
 
 
 def _packer(

@@ -236,4 +236,5 @@ class _Renamer:
             body=self._body(product.body),
             parallel=product.parallel,
             borders=product.borders,
+            read=product.read,
         )

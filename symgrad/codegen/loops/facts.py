@@ -108,6 +108,8 @@ def verify_digits(product: Product) -> None:
     assert both[0] == both[1], f"the operands count {product.inner[0]} by {both[0]} and {both[1]}"
     for border in product.borders:
         _verify_border(product, border)
+    first, stop = product.read or (0, 1)
+    assert first < stop, f"results from diagonal {first} to {stop} are read, which are none"
 
 
 def _verify_border(product: Product, border: ZeroBorder) -> None:

@@ -301,7 +301,7 @@ class _Parser(TokenReader):
         lhs = self._operand()
         self.take("*")
         rhs = self._operand()
-        borders = tuple(self.borders())
+        borders, read = tuple(self.borders()), self.diagonals("read")
         blocking, scratch = self._blocking()
         parallel = self.share() if self.accept("parallel") else None
         self._values[name] = dtype
@@ -319,6 +319,7 @@ class _Parser(TokenReader):
             body=self._block(),
             parallel=parallel,
             borders=borders,
+            read=read,
         )
 
     def _sort(self) -> SortRows:

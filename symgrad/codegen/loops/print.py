@@ -213,8 +213,10 @@ class _Printer:
         ranges = " ".join(f"({var} in 0..{extent})" for var, extent in axes)
         self.line(f"product {product.name}: {product.dtype} for {ranges}")
         operands = f"{_print_operand(product.lhs)} * {_print_operand(product.rhs)}"
-        borders = "".join(map(_print_border, product.borders))
-        self.line(f"    {operands}{borders} {_print_blocking(product)} {{")
+        known = "".join(map(_print_border, product.borders))
+        if product.read is not None:
+            known += f" read({product.read[0]}, {product.read[1]})"
+        self.line(f"    {operands}{known} {_print_blocking(product)} {{")
         self.block(product.body)
         self.line("}")
 

@@ -50,7 +50,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.ordering import counts_before, stable_order
 from symgrad.codegen.loops.rewrite import is_free_of
 from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
-from symgrad.codegen.loops.strided import read_padded, walked
+from symgrad.codegen.loops.strided import read_padded, walked, without_unread
 
 Array = NDArray[Any]
 Position = int | NDArray[np.int64]
@@ -376,7 +376,7 @@ class _Interpreter:
         sums = np.zeros((m, n), product.dtype.numpy)
         for i in range(k):
             sums = sums + lhs[:, i : i + 1] * rhs[i : i + 1, :]
-        return sums
+        return without_unread(sums, product.read)
 
     def _matrix(self, operand: StridedOperand, rows: int, columns: int) -> Array:
         return np.asarray(self._buffers[operand.buffer][self._places(operand, rows, columns)])

@@ -44,6 +44,8 @@ class Index:
 # `56:3712`: of an axis that is counted in digits, how many steps make one of this digit, and the
 # stride of that. The digit below it, and in the end the plain stride, starts again at 0.
 Digit = tuple[int, int]
+# `-63, 1`: diagonals of a matrix from one to the one before another, each by column minus row.
+Diagonals = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +176,13 @@ def read_padded(
         rows = np.flatnonzero((where & (lhs != 0)).any(axis=1))
         assert not len(rows), f"row {rows[0]} is not 0 outside of {border}"
     return lhs
+
+
+def without_unread(sums: np.ndarray[Any, Any], read: Diagonals | None) -> np.ndarray[Any, Any]:
+    """Return results of a product with nan, or the least number, for those that nothing reads."""
+    if read is None:
+        return sums
+    (rows, columns), is_float = sums.shape, np.issubdtype(sums.dtype, np.inexact)
+    across = np.arange(columns) - np.arange(rows)[:, np.newaxis]
+    is_read = (across >= read[0]) & (across < read[1])
+    return np.where(is_read, sums, np.nan if is_float else np.iinfo(sums.dtype).min)

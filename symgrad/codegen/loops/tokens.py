@@ -14,7 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient
-from symgrad.codegen.loops.strided import Digit, ZeroBorder
+from symgrad.codegen.loops.strided import Diagonals, Digit, ZeroBorder
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import BY_SHORT, DType
 
@@ -167,6 +167,13 @@ class TokenReader:
             (row, rows, by), (term, terms, on) = self.integers(3), self.integers(3)
             first, stop = self.integers(2)
             yield ZeroBorder(row, rows, by, term, terms, on, first, stop, absent)
+
+    def diagonals(self, word: str) -> Diagonals | None:
+        """Take `word(-63, 1)` if it is there."""
+        if not self.accept(word):
+            return None
+        first, stop = self.integers(2)
+        return first, stop
 
     def dtype(self) -> DType:
         name = self.name()

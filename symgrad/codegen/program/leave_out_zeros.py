@@ -1,10 +1,13 @@
 """Sparsity of causal masks: products of what a mask leaves are told where it does not hold.
 
+So are products of whose results a mask leaves some, which then need not compute the others.
+
     launch @k0(temporary0)            // temporary0[64*i + j] = i >= j
     launch @k1(..., temporary0, ...)  // w = select(temporary0[64*i + j], ..., 0.0), products
 
 A mask that a kernel computes of nothing is the same in each step, so that kernel is run here, in
-the interpreter. What is made of products `schedule/diagonal_zeros.py` says.
+the interpreter. What is made of products `schedule/diagonal_zeros.py` says, and of results that
+nothing reads `schedule/unread_results.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.diagonal_zeros import leave_out_zeros, mask_names
+from symgrad.codegen.schedule.unread_results import leave_out_unread
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import LARGEST_MASK
 from symgrad.passes.fusion.buffers import Buffer
@@ -34,7 +38,7 @@ _Array = np.ndarray[Any, Any]
 def tell_of_zeros(
     program: Program, target: Target, by_rows: MutableMapping[str, RowKernel]
 ) -> Program:
-    """Return `program` with products that are told of zeros beside a diagonal.
+    """Return `program` with products that are told of zeros and unread results beside a diagonal.
 
     Those are told that are fused by rows, so it is the same ones, in the same tiles, whatever
     number of threads there is: a sum that underflows has the sign of the terms that are added.
@@ -72,7 +76,9 @@ def _told(kernel: Kernel, launch: Launch, masks: Mapping[Any, _Array], target: T
         )
         if param.name in reading and argument in masks
     }
-    return leave_out_zeros(kernel, known, target) if known else kernel
+    if not known:
+        return kernel
+    return leave_out_unread(leave_out_zeros(kernel, known, target), known, target)
 
 
 def _masks(program: Program) -> Mapping[Any, _Array]:

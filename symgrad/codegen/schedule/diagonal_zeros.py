@@ -39,7 +39,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
 )
 from symgrad.codegen.loops.rewrite import buffers_used, statements
-from symgrad.codegen.loops.strided import ZeroBorder
+from symgrad.codegen.loops.strided import Diagonals, ZeroBorder
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import LEAST_OF_TRIANGLE
 from symgrad.records import dataclass, replace
@@ -93,6 +93,45 @@ def _value_of(atom: Atom, values: Mapping[str, Expr]) -> Expr | None:
     return values.get(atom.name) if isinstance(atom, Ref) else None
 
 
+def diagonals_of(
+    load: Load,
+    masks: Masks,
+    row: tuple[str, int],
+    column: tuple[str, int],
+    extents: Mapping[str, int],
+) -> Diagonals | None:
+    """Return between which diagonals a mask holds, whichever iteration the loops around do.
+
+    Given is how long these are. None is returned if that is not known, or it holds nowhere.
+    """
+    axes = dict((row, column))
+    for atom, _ in load.index.terms:
+        if not isinstance(atom, str) or (atom not in extents and atom not in axes):
+            return None
+        if atom not in axes and extents[atom] > 1:
+            axes[atom] = extents[atom]
+    names = list(axes)
+    place: Any = load.index.const
+    for name in names:
+        steps = np.arange(axes[name]) * load.index.coefficient(name)
+        place = place + steps.reshape([-1 if n == name else 1 for n in names])
+    rows, columns, *_ = np.nonzero(masks[load.buffer][place])
+    if not len(rows):
+        return None
+    across = columns - rows
+    return int(across.min()), int(across.max()) + 1
+
+
+def index_without(index: Index, extents: Mapping[str, int], *names: str) -> Index:
+    """Return an index without some variables, and those that are always 0."""
+    left = [
+        (atom, by)
+        for atom, by in index.terms
+        if atom not in names and extents.get(str(atom), 2) > 1
+    ]
+    return index_of(*left, const=index.const)
+
+
 class _Walk:
     """What is known of zeros where statements come one after another."""
 
@@ -142,41 +181,11 @@ class _Walk:
         if not isinstance(load, Load) or load.buffer not in self._masks:
             return
         rows, columns = (store.index.coefficient(var) for var, _ in (row, column))
-        index = self._without(store.index, row[0], column[0])
-        diagonals = self._diagonals(load, row, column)
+        index = index_without(store.index, self._extents, row[0], column[0])
+        diagonals = diagonals_of(load, self._masks, row, column, self._extents)
         if diagonals is not None and 0 not in (rows, columns):
             operand = StridedOperand(store.buffer, index, rows, columns)
             self._known.append(_Zeros(operand, (row[1], column[1]), *diagonals))
-
-    def _diagonals(
-        self, load: Load, row: tuple[str, int], column: tuple[str, int]
-    ) -> tuple[int, int] | None:
-        """Return between which diagonals a mask holds, whichever iteration the loops around do."""
-        axes = dict((row, column))
-        for atom, _ in load.index.terms:
-            if not isinstance(atom, str) or atom not in self._extents:
-                return None
-            if self._extents[atom] > 1:
-                axes.setdefault(atom, self._extents[atom])
-        names = list(axes)
-        place: Any = load.index.const
-        for name in names:
-            steps = np.arange(axes[name]) * load.index.coefficient(name)
-            place = place + steps.reshape([-1 if n == name else 1 for n in names])
-        rows, columns, *_ = np.nonzero(self._masks[load.buffer][place])
-        if not len(rows):
-            return None
-        across = columns - rows
-        return int(across.min()), int(across.max()) + 1
-
-    def _without(self, index: Index, *names: str) -> Index:
-        """Return an index without some variables, and those that are always 0."""
-        left = [
-            (atom, by)
-            for atom, by in index.terms
-            if atom not in names and self._extents.get(str(atom), 2) > 1
-        ]
-        return index_of(*left, const=index.const)
 
     def _product(self, product: Product) -> Product:
         self._extents |= dict((product.rows, product.columns))
@@ -197,7 +206,7 @@ class _Walk:
             return product
         for turned in (product, _turned(product)):
             shape = turned.rows[1], turned.inner[1]
-            lhs = replace(turned.lhs, index=self._without(turned.lhs.index))
+            lhs = replace(turned.lhs, index=index_without(turned.lhs.index, self._extents))
             found = (_along(zeros, lhs, shape) for zeros in self._known)
             across = next((diagonals for diagonals in found if diagonals is not None), None)
             if across is None:

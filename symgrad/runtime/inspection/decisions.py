@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symgrad.codegen.loops.language import Product
-from symgrad.codegen.loops.rewrite import is_free_of
+from symgrad.codegen.loops.rewrite import is_free_of, statements
 from symgrad.codegen.program.language import buffers_of, launches_of
 from symgrad.cost_model import BYTES_OF_PRODUCTS
 from symgrad.display.panels import long_table, panel
@@ -45,7 +45,7 @@ class Decisions(tuple[DecisionRecord, ...]):
 
 def describe_decisions(executable: Executable) -> Decisions:
     """Return a record for each decision of passes that weigh costs."""
-    found = [*executable.decisions, *_fused_products(executable)]
+    found = [*executable.decisions, *_fused_products(executable), *_triangles(executable)]
     return Decisions(dict.fromkeys(map(_record, found)))
 
 
@@ -67,6 +67,21 @@ def _fused_products(executable: Executable) -> Iterator[Decision]:
             f"{BYTES_OF_PRODUCTS:,} at least"
         )
         yield Decision("fuse-products", nodes[0], reason)
+
+
+def _triangles(executable: Executable) -> Iterator[Decision]:
+    """Yield a decision for each launch with products beside a diagonal that a mask leaves."""
+    for launch in launches_of(executable.program.all_instrs):
+        nodes = executable.sources.nodes_of(launch)
+        products = [s for s in statements(launch.kernel.body) if isinstance(s, Product)]
+        of_zeros = sum(border.is_diagonal for p in products for border in p.borders)
+        unread = sum(p.read is not None for p in products)
+        if nodes and of_zeros + unread:
+            reason = (
+                f"of {len(products)} products {of_zeros} leave out terms with zeros that a mask "
+                f"leaves beside a diagonal, {unread} results that it leaves out themselves"
+            )
+            yield Decision("leave-out-zeros", nodes[0], reason)
 
 
 def _record(decision: Decision) -> DecisionRecord:

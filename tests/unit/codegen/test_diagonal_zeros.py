@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -12,15 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 import symgrad as sg
-from symgrad.codegen import ir
-from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
-from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.program import fuse_products
 from symgrad.codegen.program import leave_out_zeros as program_pass
 from symgrad.codegen.program.language import Program
@@ -31,12 +27,12 @@ from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
-from symgrad.graph.types import aligned_empty
 from symgrad.passes.table import Options
 from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from symgrad.single_passes import run_passes
 from tests.support.floors import Memory, Variant, run_native, run_variants
+from tests.support.machine_code import run_machine_code
 
 Array = NDArray[Any]
 TARGETS = (
@@ -174,29 +170,6 @@ class Triangle:
         counts = {p.name: p.count for p in self.kernel.params if p.name != "m"}
         found = {n: random.standard_normal(count).astype(self.dtype) for n, count in counts.items()}
         return {"m": self.mask.reshape(-1), **found}
-
-
-def run_machine_code(kernel: Kernel, target: Target, buffers: dict[str, Array]) -> list[Array]:
-    """Return what a kernel writes, on copies of `buffers`."""
-    module = ir.Module()
-    function = emit_kernel(module, kernel, "k", target)
-    pointers = [ir.PointerType()] * len(kernel.params)
-    entry = ir.LLVMFunction(module, ir.FunctionType(ir.VoidType(), pointers), "run")
-    builder = ir.IRBuilder(entry.append_basic_block("entry"))
-    builder.call(function, [*entry.args, *function.lifted])
-    builder.ret_void()
-    image = emit_object(optimize(str(module), target, 1), target, 1)
-    given = [aligned(buffers[param.name]) for param in kernel.params]
-    code = load_object(image, ["run"])
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(given))(code.address("run"))
-    call(*[array.ctypes.data for array in given])
-    return [a for a, p in zip(given, kernel.params, strict=True) if p.mode == "out"]
-
-
-def aligned(array: Array) -> Array:
-    copy = aligned_empty(array.shape, array.dtype)
-    copy[...] = array
-    return copy
 
 
 def untold(kernel: Kernel) -> Kernel:

@@ -16,7 +16,7 @@ import math
 from symgrad.codegen.contract.digits import CountedAxis, scaled
 from symgrad.codegen.contract.methods import Axis, GoesOn, Method, Packing
 from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
-from symgrad.codegen.loops.strided import ZeroBorder, run_of, tiles_along, walk
+from symgrad.codegen.loops.strided import Diagonals, ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model.products import MOST_STEPS_A_LINE, STEPS_A_ROW
 from symgrad.graph.dtypes import DType
 from symgrad.graph.types import ALIGNMENT
@@ -35,7 +35,8 @@ class ContractPlan:
     tiles of a block follow one another along its rows, else down its columns; of one that
     `keeps_rows` the epilogue goes through row after row, each through all panels. It gets vectors
     of `vector_width` elements. Terms with the zeros of `borders` of the left are left out, as long
-    as what is packed of the right is finite; so are those with zeros beside a `diagonal`. What is
+    as what is packed of the right is finite; so are those with zeros beside a `diagonal`. Of a tile
+    the vectors are computed that have diagonals that are `read`, all if it is None. What is
     packed of windows has the zeros of `padding`, which are in no memory. With `asks_for_next` a
     tile asks for its rows of the left in the next block of k, in the last one for those of the next
     tile; with `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block`
@@ -94,6 +95,7 @@ class ContractPlan:
     part_rows: int = 0
     borders: tuple[ZeroBorder, ...] = ()
     diagonal: ZeroBorder | None = None
+    read: Diagonals | None = None
     padding: PaddedPixels | None = None
 
     @property

@@ -15,6 +15,7 @@ from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
 from symgrad.codegen.contract.plans.borders import with_borders
 from symgrad.codegen.contract.plans.parts import in_parts
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
+from symgrad.codegen.contract.unread import with_unread
 from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.blocking import Blocking
 from symgrad.codegen.loops.index_arithmetic import even_run, step_within
@@ -60,6 +61,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = replace(plan, next_sides=_next_sides(product, plan))
     if product.parallel is None:
         plan = with_diagonal(plan, product.borders)
+        plan = with_unread(plan, product.read, target)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
