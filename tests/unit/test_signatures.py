@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from typing import Any
 
 import pytest
 
@@ -163,7 +164,7 @@ def _differences(stated: str) -> list[str]:
     """Return in what a function differs from what is stated of it; `...` is any default."""
     name, parameters = stated.split("(", 1)
     wanted = inspect.signature(eval(f"lambda {parameters[:-1]}: None"))
-    function = functools.reduce(getattr, name.split("."), sg)
+    function: Any = functools.reduce(getattr, name.split("."), sg)
     found = inspect.signature(function).parameters
     order = [p.name for p in found.values() if p.kind is not p.KEYWORD_ONLY]
     differences = []

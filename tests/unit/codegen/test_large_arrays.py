@@ -19,7 +19,8 @@ def _of_block(block: sg.Tensor) -> list[sg.Tensor]:
     wide, tall = np.ones((_WIDTH, 37), "float32"), np.ones((_ROWS, 33), "float32")
     rows = np.array([0, _ROWS - 1, 3])
     return [
-        *(block @ wide, block.T @ tall, tall.T @ block, wide.T @ block.T, block @ block.T),
+        *(block @ wide, block.T @ tall, sg.matmul(tall.T, block), sg.matmul(wide.T, block.T)),
+        block @ block.T,
         *(block + 1, block.T, block.T * 2, block[::-1, ::-1], block[rows], block[rows, rows]),
         *(sg.sum(block, axis=0), sg.sum(block, axis=1), sg.argmax(block, axis=0)),
         *(sg.cumulative_sum(block, axis=0), sg.sort(block, axis=0)),
