@@ -33,8 +33,8 @@ _SUBJECT = "vmap"
 
 
 @known_as("vectorized_map")
-def vmap(func: Func, in_axes: Any = 0, out_axes: Any = 0) -> Func:
-    """Vectorise (vmap): return a function that maps `func` over an axis of its arguments.
+def vmap(f: Func, in_axes: Any = 0, out_axes: Any = 0) -> Func:
+    """Vectorise (vmap): return a function that maps `f` over an axis of its arguments.
 
     The function sees one case: arrays without the mapped axis. `in_axes` says which axis that is:
     an int for all positional arguments, a list or tuple with one entry for each of them, and in the
@@ -54,9 +54,9 @@ def vmap(func: Func, in_axes: Any = 0, out_axes: Any = 0) -> Func:
     >>> sg.vmap(lambda row, w: sg.sum(row * w), in_axes=(0, None))(rows, w)
     array([21., 43.], dtype=float32)
     """
-    require_callables(_SUBJECT, func=func)
+    require_callables(_SUBJECT, f=f)
     axes = read_axes("in_axes", in_axes), read_axes("out_axes", out_axes)
-    return kept(_traced_vmap, func, *axes)
+    return kept(_traced_vmap, f, *axes)
 
 
 def _traced_vmap(func: Func, in_axes: AxesPrefix, out_axes: AxesPrefix) -> Func:

@@ -23,18 +23,18 @@ from symgrad.graph.types import Sharding, read_states
 from symgrad.records import dataclass
 
 
-def shard(tensor: Any, axis: int, comm: Any) -> Variable:
-    """Return a variable like `tensor`, of which each rank of `comm` keeps a block along `axis`.
+def shard(variable: Any, axis: int, comm: Any) -> Variable:
+    """Return a variable like `variable`, of which each rank of `comm` keeps a block along `axis`.
 
-    `tensor` is a variable of any real dtype, which is to be used no more; its value on rank 0 is
-    cut in as many equal blocks as there are ranks, and all of them call this. As a tensor the
-    result is the whole, of the shape, the dtype and the name of `tensor`, and a program is built of
-    it as on one rank, with its gradient, which is whole as well. Compiled, a rank computes what
-    follows from its block: a product with columns of a weight gives columns, one with rows a term
-    of a sum, and the collectives that are needed are put in. Its slots of optimizers are cut alike;
-    `value` is the block of this rank, and `sg.save` writes the whole. Other inputs and variables
-    are the same on all ranks. Raises `DTypeError` for what is no variable, `ShapeError` for an axis
-    that there is not or that ranks do not divide, `GraphError` for a variable that is cut already.
+    `variable` is one of any real dtype, which is to be used no more; its value on rank 0 is cut in
+    as many equal blocks as there are ranks, and all of them call this. As a tensor the result is
+    the whole, of the shape, dtype and name of `variable`, and a program is built of it as on one
+    rank, with its gradient, which is whole as well. Compiled, a rank computes what follows from
+    its block: a product with columns of a weight gives columns, one with rows a term of a sum, and
+    the collectives that are needed are put in. Its slots of optimizers are cut alike; `value` is
+    the block of this rank, and `sg.save` writes the whole. Other inputs and variables are the same
+    on all ranks. Raises `DTypeError` for what is no variable, `ShapeError` for an axis that there
+    is not or that ranks do not divide, `GraphError` for a variable that is cut already.
 
     >>> comm = sg.distributed.world()
     >>> w = sg.distributed.shard(sg.variable(np.ones((2, 4), "float32"), name="w"), 1, comm)
@@ -45,17 +45,17 @@ def shard(tensor: Any, axis: int, comm: Any) -> Variable:
     if not isinstance(comm, Communicator):
         problem, hint = f"comm is {comm!r}, no communicator", "sg.distributed.world() is one"
         raise DTypeError("shard", problem, hint=hint, source=user_source())
-    if not isinstance(tensor, Variable) or tensor.dtype.is_complex:
-        problem = f"tensor is {tensor!r}, no real variable"
+    if not isinstance(variable, Variable) or variable.dtype.is_complex:
+        problem = f"variable is {variable!r}, no real variable"
         hint = "cut the weights: what is computed of them follows"
         raise DTypeError("shard", problem, hint=hint, source=user_source())
-    if tensor.state.sharding is not None:
-        raise GraphError("shard", f"{tensor!r} is cut already", source=user_source())
-    along = _read_axis(tensor, axis, comm)
-    state = tensor.state
+    if variable.state.sharding is not None:
+        raise GraphError("shard", f"{variable!r} is cut already", source=user_source())
+    along = _read_axis(variable, axis, comm)
+    state = variable.state
     value = comm.mpi.bcast(read_states([state])[0])
     if value.shape != state.array.shape:
-        problem = f"{tensor!r} is {value.shape} on rank 0"
+        problem = f"{variable!r} is {value.shape} on rank 0"
         raise ShapeError("shard", problem, source=user_source())
     sharding = Sharding(comm, state, axis=along, calls=_Calls(comm))
     return cut_variable(value, sharding, state.name, is_trainable=state.trainable)

@@ -138,12 +138,12 @@ def variable_data(x: Any) -> Any:
 
 
 @known_as("assign")
-def inplace_update(x: Any, value: Any) -> Any:
-    """Set `x` to `value`.
+def inplace_update(x: Any, val: Any) -> Any:
+    """Set `x` to `val`.
 
     With a variable and a tensor this is an `Update` for a program to carry out. With a value that
     is known, or an array `x`, it is done at once and `x` is returned. Of a nest `x` every leaf is
-    set, to the leaf of `value` in its place, or to `value` where that is no nest. If a leaf is
+    set, to the leaf of `val` in its place, or to `val` where that is no nest. If a leaf is
     refused none is set: `DTypeError` for what cannot be set or takes no such dtype, `ShapeError`
     for a shape that does not broadcast to that of `x`, `GraphError` for two that share memory.
 
@@ -152,29 +152,29 @@ def inplace_update(x: Any, value: Any) -> Any:
     >>> step(3.0), w.value
     (array(1., dtype=float32), array(3., dtype=float32))
     """
-    return change("inplace_update", x, value)
+    return change("inplace_update", x, val)
 
 
 @known_as("assign_add")
-def inplace_increment(x: Any, value: Any) -> Any:
-    """Add `value` to `x`; as an `Update` or at once, as `inplace_update` does.
+def inplace_increment(x: Any, val: Any) -> Any:
+    """Add `val` to `x`; as an `Update` or at once, as `inplace_update` does.
 
     >>> w = sg.variable([1.0, 2.0])
     >>> sg.inplace_increment(w, 0.5).value
     array([1.5, 2.5], dtype=float32)
     """
-    return change("inplace_increment", x, value, operator.add)
+    return change("inplace_increment", x, val, operator.add)
 
 
 @known_as("assign_sub")
-def inplace_decrement(x: Any, value: Any) -> Any:
-    """Subtract `value` from `x`; as an `Update` or at once, as `inplace_update` does.
+def inplace_decrement(x: Any, val: Any) -> Any:
+    """Subtract `val` from `x`; as an `Update` or at once, as `inplace_update` does.
 
     >>> w = sg.variable([1.0, 2.0])
     >>> sg.inplace_decrement(w, 0.5).value
     array([0.5, 1.5], dtype=float32)
     """
-    return change("inplace_decrement", x, value, operator.sub)
+    return change("inplace_decrement", x, val, operator.sub)
 
 
 Combine = Callable[[Any, Any], Any]
@@ -184,7 +184,7 @@ def change(op: str, x: Any, value: Any, combine: Combine = lambda _old, new: new
     """Set `x` to what `combine` makes of it and `value`, as `inplace_update` does."""
     leaves, nest = flatten(x)
     # Beside an array a list is what NumPy makes of it, and no nest.
-    values = [value] if is_leaf(nest) else leaves_as(op, "value", value, "x", x)
+    values = [value] if is_leaf(nest) else leaves_as(op, "val", value, "x", x)
     pairs = list(zip(leaves, values, strict=True))
     if any(isinstance(v, Tensor) for v in values):
         return unflatten(nest, [_update(op, leaf, v, combine) for leaf, v in pairs])

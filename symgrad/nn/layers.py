@@ -18,21 +18,21 @@ from symgrad.nn.reductions import Reduction
 
 
 @public(known_as=["dense"])
-def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """Compute `x @ weight + bias`, where `weight` has shape (features in, features out).
+def linear(x: Any, w: Any, b: Any = None) -> Tensor:
+    """Compute `x @ w + b`, where the weights `w` have shape (features in, features out).
 
     >>> sg.run(sg.nn.linear([[1.0, 2.0]], [[1.0, 0.0, 3.0], [0.0, 1.0, 0.0]], 0.5))
     array([[1.5, 2.5, 3.5]], dtype=float32)
     """
-    x, weight = as_tensor(x), as_tensor(weight)
-    if weight.ndim != 2:
-        raise ShapeError("linear", f"weight: {weight.type} is no matrix", source=user_source())
-    features = x.shape[-1:], weight.shape[:1]
+    x, w = as_tensor(x), as_tensor(w)
+    if w.ndim != 2:
+        raise ShapeError("linear", f"w: {w.type} is no matrix", source=user_source())
+    features = x.shape[-1:], w.shape[:1]
     if features[0] != features[1] and all(isinstance(n, int) for pair in features for n in pair):
-        problem = f"x: {x.type} does not fit axis 0 of weight: {weight.type}"
+        problem = f"x: {x.type} does not fit axis 0 of w: {w.type}"
         raise ShapeError("linear", problem, source=user_source())
-    product = matmul(x, weight)
-    return product if bias is None else add(product, bias)
+    product = matmul(x, w)
+    return product if b is None else add(product, b)
 
 
 @public()

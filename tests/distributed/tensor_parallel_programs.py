@@ -226,7 +226,7 @@ def refuse(folder: Path) -> None:
     w = sg.variable(np.ones((3, 4 * SIZE)), name="w")
     shard = sg.distributed.shard
     assert_refused(lambda: shard(w * 2, 1, COMM), TypeError, f"""
-        shard: tensor is {w * 2!r}, no real variable
+        shard: variable is {w * 2!r}, no real variable
           --> <here>
           hint: cut the weights: what is computed of them follows
     """)  # fmt: skip

@@ -209,7 +209,7 @@ def test_weights_that_cannot_be_changed_in_place():
 
 def test_a_value_of_another_nest():
     assert_refused(lambda: sg.inplace_update([X, X], {"a": X}), ValueError, """
-        inplace_update: value is {'a': *}, x is [*, *]
+        inplace_update: val is {'a': *}, x is [*, *]
           --> <here>
     """)  # fmt: skip
 

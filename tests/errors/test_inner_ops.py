@@ -29,7 +29,7 @@ def test_a_loss():
 
 def test_a_layer():
     assert_refused(lambda: sg.nn.linear(X, WEIGHT), sg.ShapeError, """
-        linear: x: f32[3, 4] does not fit axis 0 of weight: f32[5, 2]
+        linear: x: f32[3, 4] does not fit axis 0 of w: f32[5, 2]
           --> <here>
     """)  # fmt: skip
     assert_refused(lambda: sg.nn.linear(X, WEIGHT[:4], V), sg.ShapeError, """
@@ -71,7 +71,7 @@ def test_an_error_in_a_branch_names_the_function_that_the_branch_calls():
     with pytest.raises(sg.ShapeError) as caught:
         sg.cond(X.sum() > 0, branch, branch)
     assert str(caught.value) == (
-        f"linear: x: f32[3, 4] does not fit axis 0 of weight: f32[5, 2]\n  --> {line_of(branch)}"
+        f"linear: x: f32[3, 4] does not fit axis 0 of w: f32[5, 2]\n  --> {line_of(branch)}"
     )
 
 

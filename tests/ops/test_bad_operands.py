@@ -100,7 +100,7 @@ _ROWS = [
     (lambda: sg.arange(0, 3, 0), sg.ShapeError, "arange: the step is 0"),
     (lambda: sg.tril(V), sg.ShapeError, "tril: x: f32[5] has fewer than two axes"),
     (lambda: sg.variable(F), sg.DTypeError, "variable: <Tensor f: f32[3, 4]> has no value yet"),
-    (lambda: sg.nn.linear(F, V), sg.ShapeError, "linear: weight: f32[5] is no matrix"),
+    (lambda: sg.nn.linear(F, V), sg.ShapeError, "linear: w: f32[5] is no matrix"),
     (lambda: sg.nn.cross_entropy(F, I), sg.ShapeError, "cross_entropy: integer labels: i32[3, 4]"),
     (lambda: sg.nn.cross_entropy(F, B), sg.DTypeError, "cross_entropy: labels: bool[3, 4] are"),
     (

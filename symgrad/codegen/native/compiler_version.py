@@ -11,8 +11,9 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
 
 _SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model", "errors.py", "records.py")
+_RECORDS = Path("runtime", "stored_program.py")  # how what is kept of a program is written
 # All that a leaf function is made by, and nothing else; a test says whether it is all.
 _SOURCES_OF_LEAVES = (
     *("codegen/contract/**/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
@@ -36,8 +38,10 @@ _IMPORTED = time.time()
 @cache
 def compiler_version() -> str | None:
     """Return a digest of what turns a graph into a program; None if that is not known for sure."""
-    with os.scandir(_PACKAGE) as entries:
-        return _version(entry for entry in entries if entry.name in _SOURCES)
+    with os.scandir(_PACKAGE) as top, os.scandir(_PACKAGE / _RECORDS.parent) as runtime:
+        sources = (entry for entry in top if entry.name in _SOURCES)
+        records = (entry for entry in runtime if entry.name == _RECORDS.name)
+        return _version(chain(sources, records))
 
 
 @cache
@@ -84,11 +88,23 @@ def sources_of_leaves() -> str:
 
 def _version(entries: Iterable[os.DirEntry[str]]) -> str | None:
     states = dict(_states(entries))
-    lately = max((state.st_mtime for state in states.values()), default=_IMPORTED)
-    if lately > _IMPORTED - _SETTLED:
+    changed = _times_of_change(states)
+    if max(changed.values(), default=0) > (_IMPORTED - _SETTLED) * 1e9:
         return None
-    files = (f"{path} {states[path].st_size} {states[path].st_mtime_ns}" for path in sorted(states))
+    files = (f"{path} {states[path].st_size} {changed[path]}" for path in sorted(states))
     return digest_of(platform.python_version(), np.__version__, *files)
+
+
+def _times_of_change(states: Mapping[str, os.stat_result]) -> dict[str, int]:
+    """Return when each file was last changed, in nanoseconds.
+
+    Builds that are to be the same bit for bit give all files one time of modification, in every
+    version. It tells nothing then, and what counts is when a file came to be where it is.
+    """
+    modified = {path: state.st_mtime_ns for path, state in states.items()}
+    if len(set(modified.values())) > 1:
+        return modified
+    return {path: state.st_ctime_ns for path, state in states.items()}
 
 
 def _states(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:

@@ -108,6 +108,12 @@ class ObjectStore:
         self._written = 0  # bytes, since the folder was last looked through
         self._is_due_at = 0.0  # when it is to be looked through for its age, at the earliest
 
+    @property
+    def has_folder(self) -> bool:
+        """Whether the folder is there, as far as this user may know."""
+        state = _state(self.folder)
+        return state is not None and stat.S_ISDIR(state.st_mode)
+
     def read(self, key: EntryKey) -> bytes | None:
         """Return what is there for `key`, None if that is nothing, or not what was written."""
         return self.read_each(key.kind, key.made_for, (key.digest,)).get(key.digest)
@@ -291,7 +297,7 @@ def _state(path: Path) -> os.stat_result | None:
     try:
         return path.lstat()
     except OSError:
-        return None  # another process has removed it
+        return None  # another process has removed it, or this user may not look there
 
 
 def _remove(path: Path) -> bool:
@@ -312,6 +318,9 @@ def cache_folder(environment: Mapping[str, str], chosen: str, platform: str) -> 
     """
     if chosen:
         return Path(chosen) / "objects"
+    stated = Path(environment.get("XDG_CACHE_HOME") or "")
+    if platform not in ("darwin", "win32") and stated.is_absolute():
+        return stated / "symgrad" / "objects"
     try:
         home = Path.home()
     except RuntimeError:
@@ -321,8 +330,7 @@ def cache_folder(environment: Mapping[str, str], chosen: str, platform: str) -> 
     elif platform == "win32":
         base = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
     else:
-        stated = Path(environment.get("XDG_CACHE_HOME") or "")
-        base = stated if stated.is_absolute() else home / ".cache"
+        base = home / ".cache"
     return base / "symgrad" / "objects"
 
 

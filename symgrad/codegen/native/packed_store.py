@@ -107,7 +107,7 @@ class Precompiled:
         level = target.shared_level
         is_used = self._store is not None and level is not None
         self._pack = _pack(_PACKS / pack_name(level)) if is_used and level is not None else None
-        has_folder = self._store is not None and self._store.folder.is_dir()
+        has_folder = self._store is not None and self._store.has_folder
         self.is_empty = not has_folder and not self._pack
 
     @property

@@ -12,8 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.codegen.native import object_store
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, cache_folder
+from symgrad.commands.caching import cache_text
+from symgrad.config import override
 
 KEY = EntryKey("object", "a machine", "00ff")
 OTHER = EntryKey("object", "another machine", "00ff")
@@ -323,6 +326,32 @@ def test_a_folder_that_cannot_be_made_has_nothing_in_it(tmp_path):
     assert store.clear() == (0, 0)
 
 
+@pytest.mark.parametrize("error", [PermissionError(13, "no"), OSError(36, "File name too long")])
+def test_a_program_is_compiled_where_the_folder_may_not_be_looked_for(tmp_path, monkeypatch, error):
+    """As where HOME is that of another user, which is how containers are often started."""
+    usual, kept_out = (
+        {f: getattr(os, f) for f in ("stat", "lstat", "open", "mkdir")},
+        tmp_path / "c",
+    )
+
+    def guarded(name: str) -> object:
+        def call(path: object, *args: object, **options: object) -> object:
+            if isinstance(path, str | Path) and str(path).startswith(str(kept_out)):
+                raise error
+            return usual[name](path, *args, **options)
+
+        return call
+
+    for name in usual:
+        monkeypatch.setattr(os, name, guarded(name))
+    x = sg.placeholder((3, 4))
+    with override(cache=True, cache_dir=str(kept_out)):
+        step = sg.compile([x], x @ np.ones((4, 5), "float32"))
+        np.testing.assert_array_equal(step(np.ones((3, 4), "float32")), np.full((3, 5), 4.0))
+        assert "0.0 MB" in cache_text("show")
+        assert cache_text("clear").startswith("removed 0 files")
+
+
 def test_a_disk_that_is_full_or_read_only_keeps_nothing(store, monkeypatch):
     assert store.write(OTHER, b"code")
 
@@ -364,3 +393,4 @@ def test_a_user_without_a_home_has_no_folder(monkeypatch):
 
     monkeypatch.setattr(Path, "home", refuse)
     assert cache_folder({}, "", "linux") is None
+    assert cache_folder({"XDG_CACHE_HOME": "/x"}, "", "linux") == Path("/x/symgrad/objects")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,38 @@ def test_a_version_of_files_just_changed_is_not_known(monkeypatch, name):
         assert (version() is not None) == is_known
     version_module.compiler_version.cache_clear()
     version_module.caller_version.cache_clear()
+
+
+@pytest.mark.parametrize("changed", ["passes/fold.py", "runtime/stored_program.py"])
+@pytest.mark.parametrize("modified", [None, 1.0], ids=["usual", "all at one time"])
+def test_a_version_is_told_from_one_with_files_of_the_same_sizes(
+    tmp_path, monkeypatch, changed, modified
+):
+    """Builds that are to be the same bit for bit give all files of all versions one time."""
+    monkeypatch.setattr(version_module, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(version_module, "_IMPORTED", 1e12)
+
+    def version(content: str) -> str | None:
+        for name in ("passes/fold.py", "runtime/stored_program.py", "compiler.py"):
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            if name == changed or not path.exists():
+                path.write_text(content)
+            if modified is not None:
+                os.utime(path, (modified, modified))
+        version_module.compiler_version.cache_clear()
+        return version_module.compiler_version()
+
+    first = version("a = 1")
+    version_module.compiler_version.cache_clear()
+    again = version_module.compiler_version()
+    time.sleep(0.02)  # a clock of files has ticks
+    other = version("a = 2")
+    version_module.compiler_version.cache_clear()
+    assert first is not None
+    assert again == first
+    assert other is not None
+    assert other != first
 
 
 def test_the_version_of_what_calls_steps_is_of_all_that_emits_it():
