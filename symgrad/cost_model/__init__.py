@@ -63,6 +63,7 @@ ROW_SHUFFLE = 1.0  # two vectors to one
 LEAST_ROWS = 16  # of so few elements that they are written out: fewer fill no vector
 LONGEST_STACKED = 16  # a row of pieces that are written beside each other in one loop
 LONGEST_JOINED = 64  # a row of pieces that have loops in one loop over rows: they share cache lines
+MOST_SCALAR_FLOPS = 16  # of an element that is computed by itself beside each of joined rows
 MOST_WRITTEN_OUT = 384  # statements of a kernel whose rows are written out
 LANE_ACCESS = 1.25  # one element of a vector, loaded and inserted on its own
 DIVIDED_ACCESS = 2.0  # the same, with an index that takes a division

@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
 from symgrad.codegen.loops.next_rows import next_rows, rows_behind, sweeps
-from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.cost_model import (
     BYTES_SWEPT,
     LEAST_INTERLEAVED_FLOPS,
