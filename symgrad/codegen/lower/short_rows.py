@@ -33,26 +33,32 @@ from symgrad.cost_model import LEAST_ROWS, LONGEST_ROW, MOST_WRITTEN_OUT
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Contract, Reduce
 from symgrad.passes.fusion.partition import FusionGroup, Specs
+from symgrad.passes.fusion.windows import few_beside
 from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ShortRows:
-    """What of a kernel is written out: the last axis of its results, and what folds fold over."""
+    """What of a kernel is written out: an axis of its results, and what folds fold over."""
 
-    has_short_results: bool = False
+    axis: int | None = None
     has_short_folds: bool = False
 
     @property
     def are_any(self) -> bool:
         """Whether anything is written out."""
-        return self.has_short_results or self.has_short_folds
+        return self.axis is not None or self.has_short_folds
 
-    def split(self, shape: Sequence[int]) -> tuple[Sequence[int], list[tuple[Index, ...]]]:
-        """Return the axes that loops are over, and the places in what is written out."""
-        if not self.has_short_results:
-            return shape, [()]
-        return shape[:-1], [(Index(place),) for place in range(shape[-1])]
+    def outside(self, shape: Sequence[int]) -> Sequence[int]:
+        """Return the sizes of the axes that loops are over."""
+        return shape if self.axis is None else (*shape[: self.axis], *shape[self.axis + 1 :])
+
+    def elements(self, index: tuple[Index, ...], shape: Sequence[int]) -> list[tuple[Index, ...]]:
+        """Return the places in results of `shape` of what is written out in loops at `index`."""
+        if self.axis is None:
+            return [index]
+        before, behind = index[: self.axis], index[self.axis :]
+        return [(*before, Index(place), *behind) for place in range(shape[self.axis])]
 
 
 NO_ROWS = ShortRows()
@@ -78,17 +84,20 @@ def short_rows(group: FusionGroup, specs: Specs, body: Sequence[Stmt]) -> ShortR
     code = len(list(statements(body)))
     folded = 1 if anchor is None else _count_folded(anchor, spec)
     are_folds_short = 2 <= folded <= LONGEST_ROW and code * folded <= MOST_WRITTEN_OUT
-    row = shape[-1] if shape else 0
+    is_contract = anchor is not None and isinstance(spec, Contract)
+    beside = few_beside(anchor, spec) if is_contract and are_folds_short else None
+    axis = len(shape) - 1 if beside is None else spec.out.index(beside)
+    row = shape[axis] if shape else 0
     written = row * (folded if are_folds_short else 1)
     are_results_short = (
         2 <= row <= LONGEST_ROW
         and code * written <= MOST_WRITTEN_OUT
-        and not _has_longer_axis(body[0], folded)
+        and (beside is not None or not _has_longer_axis(body[0], folded))
     )
-    count = math.prod(shape[:-1]) * (1 if are_folds_short else folded)
+    count = math.prod(shape) // max(row, 1) * (1 if are_folds_short else folded)
     if (count if are_results_short else math.prod(shape)) < LEAST_ROWS:
         return NO_ROWS
-    return ShortRows(are_results_short, are_folds_short)
+    return ShortRows(axis if are_results_short else None, are_folds_short)
 
 
 def _count_folded(anchor: Node, spec: object) -> int:
