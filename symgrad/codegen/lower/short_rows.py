@@ -84,15 +84,17 @@ def short_rows(group: FusionGroup, specs: Specs, body: Sequence[Stmt]) -> ShortR
     code = len(list(statements(body)))
     folded = 1 if anchor is None else _count_folded(anchor, spec)
     are_folds_short = 2 <= folded <= LONGEST_ROW and code * folded <= MOST_WRITTEN_OUT
-    is_contract = anchor is not None and isinstance(spec, Contract)
-    beside = few_beside(anchor, spec) if is_contract and are_folds_short else None
-    axis = len(shape) - 1 if beside is None else spec.out.index(beside)
+    axis, is_beside = len(shape) - 1, False
+    if anchor is not None and isinstance(spec, Contract) and are_folds_short:
+        label = few_beside(anchor, spec)
+        is_beside = label is not None
+        axis = axis if label is None else spec.out.index(label)
     row = shape[axis] if shape else 0
     written = row * (folded if are_folds_short else 1)
     are_results_short = (
         2 <= row <= LONGEST_ROW
         and code * written <= MOST_WRITTEN_OUT
-        and (beside is not None or not _has_longer_axis(body[0], folded))
+        and (is_beside or not _has_longer_axis(body[0], folded))
     )
     count = math.prod(shape) // max(row, 1) * (1 if are_folds_short else folded)
     if (count if are_results_short else math.prod(shape)) < LEAST_ROWS:

@@ -64,7 +64,7 @@ def multiplies_matrices(anchor: Node, spec: Contract) -> bool:
 def few_beside(anchor: Node, spec: Contract) -> str | None:
     """Return the only label of one side of a long product, if that and what it sums are few.
 
-    These are written out: each row, and each column of the other side, is a few values in registers.
+    These are written out: what an iteration reads of the other side is a few values in registers.
     """
     if spec.windows is not None:
         return None
