@@ -57,8 +57,9 @@ class LongLoop:
     """A kernel as one loop over a long axis, of which iterations are lanes.
 
     `before` are values for all of them, and single elements. `vector` is 1 if the axis had no
-    vectors before short loops inside of it were written out. Of long `rows` that cannot be one axis
-    it is the loop along a row, which runs in one over so many of them: threads share that.
+    vectors before short loops inside of it were written out; `had_rows` says that vectors lay along
+    these, which were longer. Of long `rows` that cannot be one axis it is the loop along a row,
+    which runs in one over so many of them: threads share that.
     """
 
     before: Straight
@@ -68,6 +69,7 @@ class LongLoop:
     parallel: int | None
     body: Straight
     rows: tuple[str, int] | None = None
+    had_rows: bool = False
 
 
 def long_loop_of(kernel: Kernel) -> LongLoop | None:
@@ -120,12 +122,11 @@ def _long_loop_of(kernel: Kernel) -> LongLoop | None:
         return None
     if loop.extent <= MOST_ROWS_AROUND:
         return _with_rows_inside(before, loop)
-    if _has_rows_of_vectors(loop):
-        return None
     inside = _all_written_out(loop.body, MOST_INSIDE)
     if inside is None:
         return _of_rows(before, loop)
-    found = LongLoop(before, loop.var, loop.extent, 1, loop.parallel, inside)
+    had_rows = _has_rows_of_vectors(loop)
+    found = LongLoop(before, loop.var, loop.extent, 1, loop.parallel, inside, had_rows=had_rows)
     return found if is_long(found) else None
 
 
