@@ -60,6 +60,7 @@ EVEN_ACCESS = 1.0
 REVERSED_ACCESS = 1.5
 LONGEST_ROW = 4  # elements side by side that one iteration reaches: vectors of them are shuffled
 ROW_SHUFFLE = 1.0  # two vectors to one
+LEAST_SPREAD_FLOPS = 12  # an element of a row that an index finds: vectors are then of many rows
 LEAST_ROWS = 16  # of so few elements that they are written out: fewer fill no vector
 LONGEST_STACKED = 16  # a row of pieces that are written beside each other in one loop
 LONGEST_JOINED = 64  # a row of pieces that have loops in one loop over rows: they share cache lines

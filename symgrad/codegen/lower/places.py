@@ -88,8 +88,10 @@ def _lower_by_rows(
     """Return loops that write all operands together, None where each has loops of its own."""
     if _has_joined_rows(anchor, spec, LONGEST_STACKED):
         rows = _lower_short_rows(values, nest, anchor, spec)
-        # An index that is data would take all of it out of vectors.
-        if not has_check(rows) and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
+        # What lies side by side where an index that is data says is loaded at once along the row.
+        are_columns = all(t.type.static_shape[-1] == 1 for t in anchor.inputs)
+        is_even = are_columns or not has_check(rows)
+        if is_even and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
             return rows
     if _has_joined_rows(anchor, spec, LONGEST_JOINED):
         joined = _lower_joined_rows(values, nest, anchor, spec)

@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from symgrad.codegen.loops.access import walks_on
+from symgrad.codegen.loops.access import body_flops, walks_on
 from symgrad.codegen.loops.language import (
     For,
     Generated,
@@ -29,7 +29,7 @@ from symgrad.codegen.loops.language import (
     has_check,
 )
 from symgrad.codegen.loops.rewrite import indices, is_free_of, statements
-from symgrad.cost_model import LEAST_ROWS, LONGEST_ROW, MOST_WRITTEN_OUT
+from symgrad.cost_model import LEAST_ROWS, LEAST_SPREAD_FLOPS, LONGEST_ROW, MOST_WRITTEN_OUT
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Contract, Reduce
 from symgrad.passes.fusion.partition import FusionGroup, Specs
@@ -75,9 +75,7 @@ def short_rows(group: FusionGroup, specs: Specs, body: Sequence[Stmt]) -> ShortR
     anchor = group.anchor
     spec = None if anchor is None else specs[anchor]
     is_fold = isinstance(spec, Reduce) or (isinstance(spec, Contract) and spec.windows is None)
-    is_plain = (
-        is_free_of(body, Prefix) and is_free_of(body, Generated) and not has_check(tuple(body))
-    )
+    is_plain = is_free_of(body, Prefix) and is_free_of(body, Generated) and _fills_vectors(body)
     if not (anchor is None or is_fold) or not is_plain or len(body) != 1:
         return NO_ROWS
     shape = group.domain if anchor is None else anchor.output.type.static_shape
@@ -100,6 +98,15 @@ def short_rows(group: FusionGroup, specs: Specs, body: Sequence[Stmt]) -> ShortR
     if (count if are_results_short else math.prod(shape)) < LEAST_ROWS:
         return NO_ROWS
     return ShortRows(axis if are_results_short else None, are_folds_short)
+
+
+def _fills_vectors(body: Sequence[Stmt]) -> bool:
+    """Return whether to fill vectors with elements of many rows.
+
+    Where an index that is data says where a row is, its elements are loaded at once, and those of
+    one lane after another are not: that pays for arithmetic as of an exponential.
+    """
+    return not has_check(tuple(body)) or body_flops(list(statements(body))) >= LEAST_SPREAD_FLOPS
 
 
 def _count_folded(anchor: Node, spec: object) -> int:
