@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.carrying import Carry, emit_carrying, emit_unrolled
 from symgrad.codegen.llvm.scope import KernelScope
+from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.language import Fold, For, Plain
 from symgrad.codegen.loops.rewrite import accesses, buffers_used
-from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.cost_model import BYTES_BETWEEN_ROWS, MOST_UNROLLED, ROWS_TOGETHER
 
 

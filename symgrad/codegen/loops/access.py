@@ -19,6 +19,7 @@ from symgrad.codegen.loops.language import (
     IndexValue,
     Let,
     Load,
+    Op,
     Prefix,
     Product,
     Reduction,
@@ -45,6 +46,7 @@ from symgrad.cost_model import (
     SEARCH_STEP,
     UNIFORM_ACCESS,
 )
+from symgrad.graph.scalars import SCALAR_OPS
 
 
 class Accesses:
@@ -135,6 +137,12 @@ def _cost(
     if coefficient in (0, 1):
         return EVEN_ACCESS if coefficient else UNIFORM_ACCESS
     return REVERSED_ACCESS if coefficient == -1 else LANE_ACCESS * width
+
+
+def body_flops(body: Sequence[Stmt]) -> int:
+    """Return the arithmetic of one element, as `SCALAR_OPS` counts it."""
+    values = (s.value for s in body if isinstance(s, Let))
+    return sum(SCALAR_OPS[value.name].flops for value in values if isinstance(value, Op))
 
 
 def dependents(body: Sequence[Stmt], variable: str) -> set[str]:

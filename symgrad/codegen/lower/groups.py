@@ -138,12 +138,11 @@ class _Lowering:
 
     def _map_group(self) -> tuple[Stmt, ...]:
         shape = self.group.domain
-        outside, inside = self.rows.split(shape)
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:
-            self._store_outputs(shape, scope, *((*index, *place) for place in inside))
+            self._store_outputs(shape, scope, *self.rows.elements(index, shape))
 
-        return self.nest(outside, write)
+        return self.nest(self.rows.outside(shape), write)
 
     def _store_outputs(
         self, shape: tuple[int, ...], scope: Scope, *elements: tuple[Index, ...]
@@ -227,11 +226,10 @@ class _Lowering:
                 self._store_outputs
             )
         shape = anchor.output.type.static_shape
-        outside, inside = self.rows.split(shape)
         folds = Folds(self.values, self.names, anchor, self.rows)
 
         def write(scope: Scope, index: tuple[Index, ...]) -> None:
-            elements = [(*index, *place) for place in inside]
+            elements = self.rows.elements(index, shape)
             totals = (
                 folds.reduce(scope, spec, elements)
                 if isinstance(spec, Reduce)
@@ -241,7 +239,7 @@ class _Lowering:
                 scope.remember((anchor.output, element), value)
             self._store_outputs(shape, scope, *elements)
 
-        return self.nest(outside, write)
+        return self.nest(self.rows.outside(shape), write)
 
     def _pad_of(self, anchor: Node) -> Place | None:
         """Return the pad that windows of `anchor` are read through, if its group has one."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.index_arithmetic import scaled_sum
 from symgrad.codegen.loops.language import Atom, For, Index, Let, Load, Ref, Stmt, Store, has_check
 from symgrad.codegen.loops.rewrite import mentions, statements
@@ -26,6 +27,7 @@ from symgrad.cost_model import (
     LONGEST_JOINED,
     LONGEST_STACKED,
     MAX_STREAMS,
+    MOST_SCALAR_FLOPS,
     MOST_WRITTEN_OUT,
 )
 from symgrad.graph.dtypes import DType
@@ -86,8 +88,10 @@ def _lower_by_rows(
     """Return loops that write all operands together, None where each has loops of its own."""
     if _has_joined_rows(anchor, spec, LONGEST_STACKED):
         rows = _lower_short_rows(values, nest, anchor, spec)
-        # An index that is data would take all of it out of vectors.
-        if not has_check(rows) and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
+        # What lies side by side where an index that is data says is loaded at once along the row.
+        are_columns = all(t.type.static_shape[-1] == 1 for t in anchor.inputs)
+        is_even = are_columns or not has_check(rows)
+        if is_even and len(list(statements(rows))) <= MOST_WRITTEN_OUT:
             return rows
     if _has_joined_rows(anchor, spec, LONGEST_JOINED):
         joined = _lower_joined_rows(values, nest, anchor, spec)
@@ -143,17 +147,23 @@ def _lower_joined_rows(
 ) -> tuple[Stmt, ...] | None:
     """Return loops over rows in which each operand has a loop: a line of the result is met once.
 
-    for i in 0..900 { for j in 0..2 { y[28*i + j] = a[2*i + j] } }
-    for i in 0..900 { for j in 0..26 { y[28*i + j + 2] = b[26*i + j] } }
-        ->  for i in 0..900 { for j in 0..2 { ... }  for j in 0..26 { ... } }
+    for i in 0..900 { y[28*i] = c[i] }
+    for i in 0..900 { for j in 0..27 { y[28*i + j + 1] = b[27*i + j] } }
+        ->  for i in 0..900 { y[28*i] = c[i]  for j in 0..27 { ... } }
 
-    None where vectors would not lie along the rows.
+    None where vectors would not lie along the rows: single columns are computed one by one.
     """
-    *outside, _ = anchor.output.type.static_shape
+    *outside, row = anchor.output.type.static_shape
     pieces: list[Stmt] = []
+    columns: list[Stmt] = []
 
     def write(scope: Scope, index: tuple[Index, ...]) -> None:
-        for operand, maps in zip(anchor.inputs, spec.operands, strict=True):
+        # What single columns are made of comes first, and loops share it.
+        for operand, maps in sorted(
+            zip(anchor.inputs, spec.operands, strict=True),
+            key=lambda pair: pair[0].type.static_shape[-1] > 1,
+        ):
+            width = operand.type.static_shape[-1]
 
             def write_element(
                 inner: Scope,
@@ -165,12 +175,18 @@ def _lower_joined_rows(
                 value = values.value(inner, operand, element)
                 values.store(inner, anchor.output, values.mapped(maps, element), value)
 
-            piece = nest(operand.type.static_shape[-1:], write_element, outer=scope)
+            if width == 1:
+                write_element(scope, (Index(),))
+                columns[:] = scope.statements
+                continue
+            piece = nest((width,), write_element, outer=scope)
             pieces.extend(piece)
             scope.statements.extend(piece)
 
     rows = nest(outside, write)
-    return rows if all(map(_goes_along, pieces)) else None
+    singles = sum(t.type.static_shape[-1] == 1 for t in anchor.inputs)
+    are_few = 2 * singles <= row and body_flops(columns) <= singles * MOST_SCALAR_FLOPS
+    return rows if are_few and all(map(_goes_along, pieces)) else None
 
 
 def _lower_equal_pieces(

@@ -56,6 +56,7 @@ class Scope:
         self._outer = outer
         self._known: dict[ValueKey, Atom] = {}
         self._expressions: dict[Expr, Ref] = {}
+        self._checked: dict[tuple[Atom, int, Bound], Index] = {}
 
     def inner(self) -> Scope:
         """Return the scope of a loop's body."""
@@ -99,10 +100,20 @@ class Scope:
         return self.let(IndexValue(index, dtypes.int64))
 
     def check(self, value: Atom, extent: int, status: int, bound: Bound = "wrap") -> Index:
-        """Bind an index that is data, after a check that it lies in an axis of `extent`."""
+        """Bind an index that is data, after a check that it lies in an axis of `extent`.
+
+        What was checked in this scope or one around is so once: where it fails, the first one does.
+        """
+        key = value, extent, bound
+        scope: Scope | None = self
+        while scope is not None:
+            if key in scope._checked:
+                return scope._checked[key]
+            scope = scope._outer
         name = self.names.value()
         self.statements.append(Check(name, value, extent, status, bound))
-        return Index(0, ((name, 1),))
+        index = self._checked[key] = Index(0, ((name, 1),))
+        return index
 
     # ------------------------------------------------------------------ the Scalars protocol
 

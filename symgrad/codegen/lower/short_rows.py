@@ -8,7 +8,8 @@
 The elements of a row are then values beside each other and the longer axis has the vectors, of
 which `loops/short_rows.py` says how they are loaded and stored. What all elements of a row share is
 computed once. A row is left a loop where it makes one axis with the one before it: then vectors lie
-along both, whatever their lengths.
+along both, whatever their lengths. So is one that an index finds, see `_fills_vectors`. Of a
+product of few terms the few columns are written out, whichever axis of the result they are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from symgrad.codegen.loops.access import walks_on
+from symgrad.codegen.loops.access import body_flops, walks_on
 from symgrad.codegen.loops.language import (
     For,
     Generated,
@@ -29,30 +30,36 @@ from symgrad.codegen.loops.language import (
     has_check,
 )
 from symgrad.codegen.loops.rewrite import indices, is_free_of, statements
-from symgrad.cost_model import LEAST_ROWS, LONGEST_ROW, MOST_WRITTEN_OUT
+from symgrad.cost_model import LEAST_ROWS, LEAST_SPREAD_FLOPS, LONGEST_ROW, MOST_WRITTEN_OUT
 from symgrad.graph.node import Node
 from symgrad.graph.structures import Contract, Reduce
 from symgrad.passes.fusion.partition import FusionGroup, Specs
+from symgrad.passes.fusion.windows import few_beside
 from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ShortRows:
-    """What of a kernel is written out: the last axis of its results, and what folds fold over."""
+    """What of a kernel is written out: an axis of its results, and what folds fold over."""
 
-    has_short_results: bool = False
+    axis: int | None = None
     has_short_folds: bool = False
 
     @property
     def are_any(self) -> bool:
         """Whether anything is written out."""
-        return self.has_short_results or self.has_short_folds
+        return self.axis is not None or self.has_short_folds
 
-    def split(self, shape: Sequence[int]) -> tuple[Sequence[int], list[tuple[Index, ...]]]:
-        """Return the axes that loops are over, and the places in what is written out."""
-        if not self.has_short_results:
-            return shape, [()]
-        return shape[:-1], [(Index(place),) for place in range(shape[-1])]
+    def outside(self, shape: Sequence[int]) -> Sequence[int]:
+        """Return the sizes of the axes that loops are over."""
+        return shape if self.axis is None else (*shape[: self.axis], *shape[self.axis + 1 :])
+
+    def elements(self, index: tuple[Index, ...], shape: Sequence[int]) -> list[tuple[Index, ...]]:
+        """Return the places in results of `shape` of what is written out in loops at `index`."""
+        if self.axis is None:
+            return [index]
+        before, behind = index[: self.axis], index[self.axis :]
+        return [(*before, Index(place), *behind) for place in range(shape[self.axis])]
 
 
 NO_ROWS = ShortRows()
@@ -69,26 +76,44 @@ def short_rows(group: FusionGroup, specs: Specs, body: Sequence[Stmt]) -> ShortR
     anchor = group.anchor
     spec = None if anchor is None else specs[anchor]
     is_fold = isinstance(spec, Reduce) or (isinstance(spec, Contract) and spec.windows is None)
-    is_plain = (
-        is_free_of(body, Prefix) and is_free_of(body, Generated) and not has_check(tuple(body))
-    )
+    is_plain = is_free_of(body, Prefix) and is_free_of(body, Generated) and _fills_vectors(body)
     if not (anchor is None or is_fold) or not is_plain or len(body) != 1:
         return NO_ROWS
     shape = group.domain if anchor is None else anchor.output.type.static_shape
     code = len(list(statements(body)))
     folded = 1 if anchor is None else _count_folded(anchor, spec)
     are_folds_short = 2 <= folded <= LONGEST_ROW and code * folded <= MOST_WRITTEN_OUT
-    row = shape[-1] if shape else 0
+    axis, is_beside = len(shape) - 1, False
+    if anchor is not None and isinstance(spec, Contract) and are_folds_short:
+        label = few_beside(anchor, spec)
+        is_beside = label is not None
+        axis = axis if label is None else spec.out.index(label)
+    row = shape[axis] if shape else 0
     written = row * (folded if are_folds_short else 1)
     are_results_short = (
         2 <= row <= LONGEST_ROW
         and code * written <= MOST_WRITTEN_OUT
-        and not _has_longer_axis(body[0], folded)
+        and (is_beside or not _has_longer_axis(body[0], folded))
     )
-    count = math.prod(shape[:-1]) * (1 if are_folds_short else folded)
+    count = math.prod(shape) // max(row, 1) * (1 if are_folds_short else folded)
     if (count if are_results_short else math.prod(shape)) < LEAST_ROWS:
         return NO_ROWS
-    return ShortRows(are_results_short, are_folds_short)
+    return ShortRows(axis if are_results_short else None, are_folds_short)
+
+
+# Note [Rows that an index finds]
+# A row of 3 that a gather reads is 2 loads as it lies. In vectors of many rows each lane has its
+# index taken out of a register, loads 2 pieces and is shuffled: on a Zen 5, per row of float32, a
+# copy takes 4.4 cycles so and 3.3 as it lies, of rows of 4 4.7 and 2.4, a difference of two rows
+# 6.7 and 4.1, and distances of two points 6.5 and 7. Along a row of 3 a vector has 2 lanes,
+# though: sines of 3 take 45 cycles as they lie and 13 in vectors of 16 lanes, exponentials 17, 4.
+# Columns that are stacked have no row that could be loaded: their loops go through the result once
+# for each column, and normals of triangles take 26 cycles so and 8 written out.
+
+
+def _fills_vectors(body: Sequence[Stmt]) -> bool:
+    """Return whether vectors of elements of many rows pay, see Note [Rows that an index finds]."""
+    return not has_check(tuple(body)) or body_flops(list(statements(body))) >= LEAST_SPREAD_FLOPS
 
 
 def _count_folded(anchor: Node, spec: object) -> int:

@@ -39,7 +39,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symgrad.codegen.loops.access import names_used
+from symgrad.codegen.loops.access import body_flops, names_used
 from symgrad.codegen.loops.language import (
     Check,
     For,
@@ -53,7 +53,6 @@ from symgrad.codegen.loops.language import (
     Stmt,
 )
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.target import Target
 
 

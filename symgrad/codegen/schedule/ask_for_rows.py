@@ -36,9 +36,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
+from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
 from symgrad.codegen.loops.next_rows import next_of_blocks, next_rows, rows_behind, sweeps
-from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BYTES_SWEPT,

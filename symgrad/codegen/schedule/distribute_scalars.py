@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from symgrad.codegen.kernel_costs import statement_cycles
-from symgrad.codegen.loops.access import names_used
+from symgrad.codegen.loops.access import body_flops, names_used
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     Atom,
@@ -65,7 +65,6 @@ from symgrad.codegen.loops.rewrite import (
     substitute_variable,
 )
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
-from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.schedule.long_loops import with_names
 from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
 from symgrad.codegen.target import Target

@@ -59,6 +59,8 @@ def fuse_elements(
     loaded, stored = buffers_used(first.body)
     if a is None or b is None or not buffers_used(second.body)[1].isdisjoint(loaded | stored):
         return None
+    if a.vector == b.vector == 1 and (a.had_rows or b.had_rows):
+        return None  # vectors lie along rows in both
     a, b = _in_lanes(a, target), _in_lanes(b, target)
     a, b = _alike(a, b) if a.rows is None and b.rows is None else _alike_in_rows(a, b)
     if a is None or b is None or not _have_lanes(a, b):

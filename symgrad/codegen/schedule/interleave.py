@@ -13,11 +13,9 @@ that. No result changes: no element depends on another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from symgrad.codegen.kernel_costs import calls_often, statement_cycles
-from symgrad.codegen.loops.access import dependents, looked_up_along, names_used
-from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Op, Ref, Stmt, Store, has_check
+from symgrad.codegen.loops.access import body_flops, dependents, looked_up_along, names_used
+from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Ref, Stmt, Store, has_check
 from symgrad.codegen.loops.rewrite import index_names, indices
 from symgrad.codegen.loops.short_rows import row_accesses
 from symgrad.codegen.target import Target
@@ -28,7 +26,6 @@ from symgrad.cost_model import (
     MOST_INTERLEAVED_FLOPS,
     VECTORS_IN_FLIGHT,
 )
-from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.records import replace
 
 
@@ -85,12 +82,6 @@ def _are_mostly_vectors(loop: For) -> bool:
     rows = row_accesses(loop.body, loop.var, loop.vector, looked_up)
     apart -= sum(len(list(row)) for row in rows)
     return apart * FEW_APART <= len(accesses)
-
-
-def body_flops(body: Sequence[Stmt]) -> int:
-    """Return the arithmetic of one element, as `SCALAR_OPS` counts it."""
-    values = (s.value for s in body if isinstance(s, Let))
-    return sum(SCALAR_OPS[value.name].flops for value in values if isinstance(value, Op))
 
 
 def live_values(loop: For) -> int:

@@ -36,9 +36,16 @@ from symgrad.codegen.loops.rewrite import (
     ReplaceIndex,
     buffers_used,
     map_indices,
+    statements,
     substitute_variable,
 )
-from symgrad.cost_model import LEAST_FUSED_ROWS, MOST_FUSED, MOST_INSIDE, MOST_ROWS_AROUND
+from symgrad.cost_model import (
+    LEAST_FUSED_ROWS,
+    MOST_FUSED,
+    MOST_INSIDE,
+    MOST_ROWS_AROUND,
+    VECTOR_BYTES,
+)
 from symgrad.records import dataclass
 
 # Statements that are one after another: no loop.
@@ -50,8 +57,9 @@ class LongLoop:
     """A kernel as one loop over a long axis, of which iterations are lanes.
 
     `before` are values for all of them, and single elements. `vector` is 1 if the axis had no
-    vectors before short loops inside of it were written out. Of long `rows` that cannot be one axis
-    it is the loop along a row, which runs in one over so many of them: threads share that.
+    vectors before short loops inside of it were written out; `had_rows` says that vectors lay along
+    these, which were longer. Of long `rows` that cannot be one axis it is the loop along a row,
+    which runs in one over so many of them: threads share that.
     """
 
     before: Straight
@@ -61,6 +69,7 @@ class LongLoop:
     parallel: int | None
     body: Straight
     rows: tuple[str, int] | None = None
+    had_rows: bool = False
 
 
 def long_loop_of(kernel: Kernel) -> LongLoop | None:
@@ -116,8 +125,27 @@ def _long_loop_of(kernel: Kernel) -> LongLoop | None:
     inside = _all_written_out(loop.body, MOST_INSIDE)
     if inside is None:
         return _of_rows(before, loop)
-    found = LongLoop(before, loop.var, loop.extent, 1, loop.parallel, inside)
+    had_rows = _has_rows_of_vectors(loop)
+    found = LongLoop(before, loop.var, loop.extent, 1, loop.parallel, inside, had_rows=had_rows)
     return found if is_long(found) else None
+
+
+def _has_rows_of_vectors(loop: For) -> bool:
+    """Return whether vectors lie along rows, one for each iteration, that are longer than a vector.
+
+    Lanes along the long axis would reach each element of these in a cache line of its own.
+    """
+    return any(
+        isinstance(row, For) and row.vector > 2 and _steps_beyond_vectors(row, loop.var)
+        for row in statements(loop.body)
+    )
+
+
+def _steps_beyond_vectors(row: For, variable: str) -> bool:
+    stores = (s for s in row.body if isinstance(s, Store))
+    return any(
+        s.index.coefficient(variable) * s.value.dtype.itemsize > VECTOR_BYTES for s in stores
+    )
 
 
 def _of_rows(before: Straight, loop: For) -> LongLoop | None:

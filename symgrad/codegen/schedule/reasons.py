@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.kernel_costs import shared_cycles
+from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.language import (
     Binding,
     Check,
@@ -39,7 +40,7 @@ from symgrad.codegen.loops.next_rows import (
 )
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
-from symgrad.codegen.schedule.interleave import body_flops, live_values
+from symgrad.codegen.schedule.interleave import live_values
 from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
 from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps

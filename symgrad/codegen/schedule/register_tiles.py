@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     Check,
@@ -41,7 +42,6 @@ from symgrad.codegen.loops.language import (
     has_check,
 )
 from symgrad.codegen.loops.rewrite import map_indices, mentions, substitute_variable
-from symgrad.codegen.schedule.interleave import body_flops
 from symgrad.codegen.schedule.vectorize import nested
 from symgrad.cost_model import LEAST_IN_SQUARES, MOST_OF_SQUARE, SQUARES
 from symgrad.graph.dtypes import DType

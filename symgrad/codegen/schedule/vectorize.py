@@ -53,9 +53,7 @@ def _coalesced(statement: Stmt) -> Stmt:
     if not isinstance(statement, For):
         return statement
     loops, body = perfect_nest(merge_loops(statement))
-    if has_nests(body):
-        return nested(loops, tuple(map(_coalesced, body)))
-    return nested(loops, tuple(merge_folds(s) if isinstance(s, Fold) else s for s in body))
+    return nested(loops, tuple(map(_coalesced, body)))
 
 
 def vectorize(kernel: Kernel, target: Target) -> Kernel:
@@ -69,7 +67,7 @@ def _vectorized(statement: Stmt, target: Target) -> Stmt:
     if not isinstance(statement, For):
         return statement
     loops, body = perfect_nest(statement)
-    if has_nests(body):
+    if any(isinstance(s, For) for s in body):
         return nested(loops, tuple(_vectorized(s, target) for s in body))
     return _vectorized_nest(loops, body, target)
 

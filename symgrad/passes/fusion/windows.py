@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from symgrad.cost_model import (
     BYTES_IN_REGISTERS,
     LEAST_MULTIPLIED_BYTES,
+    LEAST_ROWS,
     LEAST_SUMS_IN_MEMORY,
+    LONGEST_ROW,
     MAX_TAPS,
     MAX_TAPS_OF_PIECES,
     MIN_PRODUCTS,
@@ -44,8 +46,11 @@ def multiplies_matrices(anchor: Node, spec: Contract) -> bool:
 
     One that sums nothing is a multiplication, whose loops write its elements as they lie, unless
     the matrices are so large that tiles, which write several rows at a time, are faster, or so
-    small, as those of systems of 3 rows.
+    small, as those of systems of 3 rows. Neither is one of few columns and terms, as a rotation of
+    coordinates is, whose tiles would mostly be empty.
     """
+    if few_beside(anchor, spec) is not None:
+        return False
     sizes = sizes_of(anchor, spec)
     rows = math.prod(n for k, n in sizes.items() if k not in spec.rhs)
     columns = math.prod(n for k, n in sizes.items() if k not in spec.lhs)
@@ -54,6 +59,23 @@ def multiplies_matrices(anchor: Node, spec: Contract) -> bool:
     if is_between and all(label in spec.out for label in sizes):
         return False
     return rows >= 2 and columns >= 2 and math.prod(sizes.values()) >= MIN_PRODUCTS
+
+
+def few_beside(anchor: Node, spec: Contract) -> str | None:
+    """Return the only label of one side of a long product, if that and what it sums are few.
+
+    These are written out: what an iteration reads of the other side is a few values in registers.
+    """
+    if spec.windows is not None:
+        return None
+    sizes = sizes_of(anchor, spec)
+    terms = math.prod(n for label, n in sizes.items() if label not in spec.out)
+    for these, others in ((spec.lhs, spec.rhs), (spec.rhs, spec.lhs)):
+        own = [k for k in these if k not in others and sizes[k] != 1]
+        across = math.prod(n for label, n in sizes.items() if label not in these)
+        if len(own) == 1 and 2 <= sizes[own[0]] <= LONGEST_ROW and across >= LEAST_ROWS:
+            return own[0] if 2 <= terms <= LONGEST_ROW else None
+    return None
 
 
 def sizes_of(anchor: Node, spec: Contract) -> dict[str, int]:

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import math
 
+from symgrad.cost_model import LONGEST_JOINED, MOST_SCALAR_FLOPS
+from symgrad.graph.bodies import flops_of_map
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.ops.slicing import concat, concat_op, slice_axes, slice_op
 from symgrad.graph.ops.structure import reshape, reshape_op
 from symgrad.passes.rewrites.structure import ints, structural
+
+_MOST_LOOKED_AT = 64  # tensors that a column is made of
 
 
 @structural(
@@ -84,4 +88,65 @@ def _lead(x: Tensor, count: int) -> tuple[int, ...] | None:
     return None if end is None else sizes[:end]
 
 
-JOINS = (_concat_of_slices, _concat_of_joined_axes)
+@structural(
+    "concat(concat(x, y), z) -> concat(x, y, z), if x and y are single columns beside a row",
+    concat_op,
+    examples=(
+        lambda x: concat([concat([x[:, :, :1], x[:, :, 2:3]], axis=2), x], axis=2),
+        lambda x, y: concat([concat([x[:, :, :1] * y[:, :, 1:2], y[:, :, :1]], axis=2), x], axis=2),
+    ),
+    needs_sole_use=True,
+)
+def _concat_of_columns_first(node: Node) -> Tensor | None:
+    return _with_columns(node, 0)
+
+
+@structural(
+    "concat(x, concat(y, z)) -> concat(x, y, z), if y and z are single columns beside a row",
+    concat_op,
+    examples=(lambda x, y: concat([x, concat([x[:, :, 3:], y[:, :, 1:2]], axis=2)], axis=2),),
+    needs_sole_use=True,
+    sole=-1,
+)
+def _concat_of_columns_last(node: Node) -> Tensor | None:
+    return _with_columns(node, len(node.inputs) - 1)
+
+
+def _with_columns(node: Node, number: int) -> Tensor | None:
+    """Return `node` with the columns that its operand `number` joins, None if that is no such.
+
+    A kernel then writes whole rows (`codegen/lower/places.py`), and columns have none of their own.
+    """
+    inner, axis = node.inputs[number].node, node.attrs["axis"]
+    if inner.definition is not concat_op or inner.attrs["axis"] != axis:
+        return None
+    if axis != node.output.ndim - 1 or not node.output.type.is_static:
+        return None
+    row, columns = node.output.type.static_shape[-1], len(inner.inputs)
+    are_few = inner.output.shape[-1] == columns and 2 * columns <= row <= LONGEST_JOINED
+    if not are_few or not all(map(_is_cheap, inner.inputs)):
+        return None
+    before, behind = node.inputs[:number], node.inputs[number + 1 :]
+    return concat([*before, *inner.inputs, *behind], axis=node.output.ndim - 1)
+
+
+def _is_cheap(column: Tensor) -> bool:
+    """Return whether an element takes few flops by itself, from what is certainly in memory."""
+    flops, found, waiting = 0, {column}, [column]
+    while waiting and flops <= MOST_SCALAR_FLOPS and len(found) <= _MOST_LOOKED_AT:
+        node = waiting.pop().node
+        if node.definition.is_elementwise:
+            flops += flops_of_map(node)
+        elif not node.definition.is_view:
+            continue
+        waiting += [t for t in node.inputs if t not in found]
+        found.update(node.inputs)
+    return not waiting and flops <= MOST_SCALAR_FLOPS
+
+
+JOINS = (
+    _concat_of_slices,
+    _concat_of_joined_axes,
+    _concat_of_columns_first,
+    _concat_of_columns_last,
+)

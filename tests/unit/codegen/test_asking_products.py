@@ -224,7 +224,7 @@ def test_products_in_blocks_of_rows_ask_for_what_the_next_block_reads():
 
 @pytest.mark.parametrize("number", range(3))
 def test_asking_behind_the_last_block_touches_nothing(number):
-    graph = mixtures(41, 5, 4)[number]
+    graph = mixtures(41, 5, 5)[number]
     random = np.random.default_rng(0)
     arrays = [random.integers(-3, 4, t.type.static_shape).astype(float) for t in graph.inputs]
     with batches_blocked():

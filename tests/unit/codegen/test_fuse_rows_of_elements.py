@@ -100,6 +100,50 @@ def test_what_is_not_of_the_same_row_stays_apart(first, second):
     assert fused(first, second, "z" if first == ROWS else "y") is None
 
 
+TRIPLES = """kernel @triples(in x: f64[4800], out y: f64[4800]) {
+  for r in 0..400 {
+    for k in 0..3 {
+      for i in 0..4 vector(4) {
+        a: f64 = x[12*r + 4*k + i]
+        b: f64 = mul(a, a)
+        y[12*r + 4*k + i] = b
+      }
+    }
+  }
+}"""
+OF_TRIPLES = """kernel @of_triples(in y: f64[4800], out z: f64[4800]) {
+  for r in 0..400 {
+    for i in 0..4 vector(4) {
+      a: f64 = y[12*r + i]
+      b: f64 = y[12*r + i + 4]
+      c: f64 = y[12*r + i + 8]
+      z[12*r + i] = b
+      z[12*r + i + 4] = c
+      z[12*r + i + 8] = a
+    }
+  }
+}"""
+
+ALONG = """kernel @along(in y: f64[4800], out z: f64[400]) {
+  for r in 0..400 vector(4) {
+    a: f64 = y[12*r + 1]
+    b: f64 = y[12*r + 5]
+    c: f64 = mul(a, b)
+    z[r] = c
+  }
+}"""
+
+
+def test_kernels_that_both_have_vectors_along_long_rows_stay_apart():
+    assert fused(TRIPLES, OF_TRIPLES, "y") is None
+
+
+def test_rows_are_written_out_for_a_kernel_with_vectors_along_the_long_axis():
+    kernel = fused(TRIPLES, ALONG, "y")
+    assert kernel is not None
+    assert "0..400 vector(4)" in print_kernel(kernel)
+
+
 def test_parts_of_whole_rows_stay_parts():
     kernel = fused(FLAT.replace("vector(4)", "vector(4) parallel(400)"), ROWS, "y")
     assert kernel is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import For, Kernel
+from symgrad.codegen.loops.language import Check, For, Kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.graph.graph import Graph
@@ -42,13 +42,47 @@ def test_what_both_pieces_look_up_is_looked_up_once_for_a_row():
     "pieces",
     [
         [X, X, X],  # rows of more than some cache lines
-        [W[:, :1], X],  # a piece that is no vector
+        [sg.tanh(W[:, :1]), X],  # a column that vectors compute sooner
         [X, sg.placeholder((5, N), "float64").T],  # vectors lie along columns
     ],
-    ids=["long", "single", "transposed"],
+    ids=["long", "costly", "transposed"],
 )
 def test_pieces_have_loops_of_their_own(pieces):
     assert len(_nests(kernel_from(sg.concat(pieces, axis=1)))) == len(pieces)
+
+
+def test_single_columns_are_computed_before_the_loop_along_a_row():
+    pieces = [W[:, :1] * W[:, 1:2], X, -W[:, 1:2]]
+    (kernel,) = program_for(Graph([sg.concat(pieces, axis=1)], [X, W])).kernels
+    assert _nests(kernel) == [[26]]
+    (rows,) = kernel.body
+    assert isinstance(rows, For)
+    assert isinstance(rows.body[-1], For)
+    assert rows.body[-1].vector > 1
+
+
+def test_columns_that_are_joined_first_are_part_of_the_rows():
+    columns = sg.concat([sg.take(W[:, :1], AT, axis=0) * W[:, 2:3], W[:, 1:2]], axis=1)
+    for pieces in ([columns, X], [X, columns]):
+        (kernel,) = program_for(Graph([sg.concat(pieces, axis=1)], [X, W, AT])).kernels
+        assert _nests(kernel) == [[26]]
+
+
+@pytest.mark.parametrize("index", [N, -N - 1])
+def test_an_index_of_a_single_column_is_out_of_range_where_the_user_wrote_it(index):
+    columns = sg.stack([W[:, 0], sg.take(W[:, 1], AT)], axis=1)
+    step = sg.compile([X, W, AT], sg.concat([columns, X], axis=1))
+    at = np.zeros(N, "int64")
+    at[N - 1] = index
+    with pytest.raises(sg.IndexOutOfRangeError, match=f"gather: index {index} .*") as raised:
+        step(np.zeros((N, 26)), np.zeros((N, 5)), at)
+    assert "test_joined_rows.py" in str(raised.value)
+
+
+def test_an_index_is_checked_once_for_all_that_it_looks_up():
+    rows = [sg.take(t, AT, axis=0) for t in (W[:, :1], X, W[:, 1:2])]
+    (kernel,) = program_for(Graph([sg.concat(rows, axis=1)], [X, W, AT])).kernels
+    assert sum(isinstance(s, Check) for s in statements(kernel.body)) == 1
 
 
 def test_pieces_of_other_rows_have_loops_of_their_own():
@@ -64,6 +98,21 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "elementwise": lambda: sg.concat([W, sg.exp(X), X[:, ::2] * W[:, :1]], axis=1),
     "looked up": lambda: sg.concat([sg.take(W, AT, axis=0), sg.take(X, AT, axis=0)], axis=1),
     "checked where one piece is made": lambda: sg.concat([W, sg.take(X, AT, axis=0)], axis=1),
+    "single columns": lambda: sg.concat(
+        [W[:, :1] * W[:, 1:2], X, sg.take(W[:, 2:3], AT, axis=0), -X[:, :1]], axis=1
+    ),
+    "columns joined before": lambda: sg.concat(
+        [sg.stack([sg.take(W[:, 0], AT), W[:, 1]], axis=1), sg.take(X, AT, axis=0)], axis=1
+    ),
+    "columns of pieces": lambda: sg.concat(
+        [
+            sg.reshape(X, (50, 2, 26)) * 2.0,
+            sg.stack(
+                [sg.take(W[:, i].reshape((50, 2)), AT[:50] % 50, axis=0) for i in (0, 1)], axis=2
+            ),
+        ],
+        axis=2,
+    ),
     "backwards": lambda: sg.concat([W[:, ::-1], X], axis=1),
     "joined axes": lambda: sg.concat(
         [

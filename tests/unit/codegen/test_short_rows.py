@@ -141,6 +141,56 @@ def test_rows_that_make_one_axis_with_others_stay_loops():
     assert [loop.extent for loop in loops_of(scheduled(x * y + 1))] == [192]
 
 
+@pytest.mark.parametrize(("function", "loops"), [(sg.exp, [64]), (sg.negative, [64, 3])])
+def test_rows_that_an_index_finds_stay_loops_unless_there_is_much_to_compute(function, loops):
+    x, at = sg.placeholder((9, 3)), sg.placeholder((64,), "int64")
+    kernel = scheduled(function(sg.take(x, at, axis=0)))
+    assert [loop.extent for loop in loops_of(kernel)] == loops
+    assert (loops_of(kernel)[0].vector > 1) == (loops == [64])
+
+
+def test_columns_that_an_index_finds_are_written_beside_each_other():
+    x, at = sg.placeholder((9, 3)), sg.placeholder((64, 2), "int64")
+    a, b = (sg.take(x, at[:, i], axis=0) for i in range(2))
+    area = [a[:, i] * b[:, 1 - i] - a[:, 1 - i] * b[:, i] for i in range(2)]
+    kernel = scheduled(sg.stack(area, axis=1))
+    assert [(loop.extent, loop.vector > 1) for loop in loops_of(kernel)] == [(64, True)]
+
+
+@pytest.mark.parametrize("row", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [0, 1, 50])
+def test_rows_that_an_index_finds_are_what_numpy_gives(row, count):
+    x, at = sg.placeholder((9, row), "float64"), sg.placeholder((count, 2), "int64")
+    a, b = (sg.take(x, at[:, i], axis=0) for i in range(2))
+    y = sg.exp(a) * b
+    columns = sg.stack([a[:, 0] * b[:, -1], b[:, 0]], axis=1)
+    first = sg.gradients(sg.sum(y) + sg.sum(columns * columns), [x])[0]
+    second = sg.gradients(sg.sum(first * first), [x])[0]
+    graph = Graph([y, columns, first, second], [x, at])
+    random = np.random.default_rng(0)
+    given = [random.normal(size=(9, row)), random.integers(-9, 9, (count, 2))]
+    found, pairs, *_ = sg.compile(graph.inputs, graph.outputs)(*given)
+    left, right = (given[0][given[1][:, i]] for i in range(2))
+    np.testing.assert_allclose(found, np.exp(left) * right, rtol=1e-14)
+    np.testing.assert_array_equal(pairs, np.stack([left[:, 0] * right[:, -1], right[:, 0]], 1))
+    variants = [
+        Variant("x86-64-v3", memory=Memory("end", is_apart=True)),
+        Variant("native", threads=Threads(3, least_cycles=0), memory=Memory("start")),
+    ]
+    assert run_variants(graph, given, variants) is None
+
+
+@pytest.mark.parametrize("index", [9, -10])
+def test_an_index_of_rows_in_vectors_is_out_of_range_where_the_user_wrote_it(index):
+    x, at = sg.placeholder((9, 3)), sg.placeholder((64,), "int64")
+    step = sg.compile([x, at], sg.exp(sg.take(x, at, axis=0)))
+    given = np.full(64, -1)
+    given[50] = index
+    with pytest.raises(sg.IndexOutOfRangeError, match=f"gather: index {index} is") as raised:
+        step(np.zeros((9, 3), "float32"), given)
+    assert "test_short_rows.py" in str(raised.value)
+
+
 def test_rows_that_are_far_apart_are_folded_one_by_one():
     folds = [s for s in statements(kernel_from(sg.sum(sg.placeholder((3, 90)), 1)).body)]
     (fold,) = (s for s in folds if isinstance(s, Fold))
