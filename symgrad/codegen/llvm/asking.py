@@ -70,19 +70,25 @@ def emit_asking_in_fold(scope: KernelScope, fold: Fold) -> None:
     along = scope.vector.variable
     if not fold.asks or scope.around is None or along is None or scope.written_out is not None:
         return
-    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
     if along == fold.var:
-        for buffer, index in (asked := next_of_blocks(scope.blocks, scope.around, fold, sizes)):
+        for buffer, index in _asked_of_rows(scope, scope.around, fold):
             _ask_for(scope, buffer, index, is_near=True)
-        if asked:
-            return
-        is_alone = len(sweeps(scope.around, fold.extent)) == 1
-        for buffer, index in read_first(fold) if is_alone else rows_behind(scope.around, fold):
-            ahead = is_alone * BYTES_ASKED_AHEAD // scope.params[buffer].dtype.itemsize
-            _ask_for(scope, buffer, replace(index, const=index.const + ahead), is_near=True)
         return
     for buffer, index in next_of_windows(scope.around, along, fold):
         _ask_for(scope, buffer, index, is_near=False)
+
+
+def _asked_of_rows(scope: KernelScope, around: For, fold: Fold) -> list[tuple[str, Index]]:
+    """Return what a fold along rows asks for."""
+    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
+    if asked := next_of_blocks(scope.blocks, around, fold, sizes):
+        return asked
+    if len(sweeps(around, fold.extent)) > 1:
+        return rows_behind(around, fold)
+    return [
+        (buffer, replace(index, const=index.const + BYTES_ASKED_AHEAD // sizes[buffer]))
+        for buffer, index in read_first(fold)
+    ]
 
 
 def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:

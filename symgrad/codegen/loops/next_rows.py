@@ -145,9 +145,14 @@ def next_of_blocks(
     for buffer, index in accesses(fold.body):
         steps = tuple(index.coefficient(loop.var) for loop in (fold, rows, blocks))
         if steps == (1, fold.extent, block) and buffer in again - stored:
-            ahead = min(block, BYTES_OF_BLOCKS_AHEAD // sizes[buffer])
+            ahead = bytes_ahead(rows, fold, sizes[buffer]) // sizes[buffer]
             found[buffer, replace(index, const=index.const + ahead)] = None
     return list(found)
+
+
+def bytes_ahead(rows: For, fold: Fold, size: int) -> int:
+    """Return how far on a fold asks in blocks of `rows`, of elements of `size` bytes."""
+    return min(fold.extent * rows.extent * size, BYTES_OF_BLOCKS_AHEAD)
 
 
 def read_first(fold: Fold) -> list[tuple[str, Index]]:

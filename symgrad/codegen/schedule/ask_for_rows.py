@@ -61,8 +61,7 @@ def _marked(body: Sequence[Stmt], params: dict[str, Param], target: Target) -> t
 
 def _of_rows(loop: For, params: dict[str, Param], target: Target) -> For:
     body = (_of_block(loop, s, params, target) if isinstance(s, For) else s for s in loop.body)
-    loop = replace(loop, body=tuple(body))
-    loop = replace(loop, body=_marked(loop.body, params, target))
+    loop = replace(loop, body=_marked(tuple(body), params, target))
     vectors = [s for s in loop.body if isinstance(s, For) and s.vector > 1 and not s.parallel]
     if loop.vector > 1 or not vectors:
         return loop
@@ -84,18 +83,15 @@ def _of_block(blocks: For, rows: For, params: dict[str, Param], target: Target) 
     if blocks.vector > 1 or rows.vector > 1:
         return rows
     sizes = {name: param.dtype.itemsize for name, param in params.items()}
-    body = (
-        replace(s, asks=True)
-        if isinstance(s, Fold)
-        and s.lanes > 1
-        and any(
-            s.extent * sizes[buffer] >= LEAST_ROW_ASKED
-            and params[buffer].nbytes > SHARES_OF_BLOCKS * target.memory.shared_bytes
-            for buffer, _ in next_of_blocks(blocks, rows, s, sizes)
+    least = SHARES_OF_BLOCKS * target.memory.shared_bytes
+
+    def asks(fold: Fold) -> bool:
+        read = [params[buffer] for buffer, _ in next_of_blocks(blocks, rows, fold, sizes)]
+        return fold.lanes > 1 and any(
+            fold.extent * p.dtype.itemsize >= LEAST_ROW_ASKED and p.nbytes > least for p in read
         )
-        else s
-        for s in rows.body
-    )
+
+    body = (replace(s, asks=True) if isinstance(s, Fold) and asks(s) else s for s in rows.body)
     return replace(rows, body=tuple(body))
 
 

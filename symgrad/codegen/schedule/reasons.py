@@ -12,6 +12,7 @@ from itertools import pairwise
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.kernel_costs import shared_cycles
 from symgrad.codegen.loops.access import body_flops
+from symgrad.codegen.loops.few_rows import takes_few_rows
 from symgrad.codegen.loops.language import (
     Binding,
     Check,
@@ -31,6 +32,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.loops.next_rows import (
+    bytes_ahead,
     next_of_blocks,
     next_rows,
     read_first,
@@ -46,12 +48,7 @@ from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import (
-    BYTES_ASKED_AHEAD,
-    BYTES_OF_BLOCKS_AHEAD,
-    SHARE_OF_LOOP,
-    SHARING_CYCLES,
-)
+from symgrad.cost_model import BYTES_ASKED_AHEAD, SHARE_OF_LOOP, SHARING_CYCLES
 
 
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
@@ -80,6 +77,7 @@ def _reasons(
                     yield _loop_reason(loops, inner)
                 blocks = loops[-2] if len(loops) > 1 else around
                 yield from _row_reasons(loops[-1], blocks, sizes)
+                yield from _few_rows_reasons(loops[-1], blocks, sizes)
                 yield from _stage_reasons(loops[-1])
                 yield from _apart_reasons(inner, target)
                 yield from _reasons(inner, target, sizes, loops[-1])
@@ -138,8 +136,7 @@ def _fold_reasons(
     around: For, blocks: For | None, fold: Fold, sizes: Mapping[str, int]
 ) -> Iterator[str]:
     if asked := next_of_blocks(blocks, around, fold, sizes):
-        block = around.extent * fold.extent
-        ahead = max(min(block * sizes[b], BYTES_OF_BLOCKS_AHEAD) for b, _ in asked)
+        ahead = max(bytes_ahead(around, fold, sizes[buffer]) for buffer, _ in asked)
         yield (
             f"{fold.var} asks for what is {ahead:,} bytes further on in {len(asked)} buffers: "
             f"memory rests while {around.extent} rows of {fold.extent} elements are read again"
@@ -154,6 +151,16 @@ def _fold_reasons(
             f"{fold.var} asks for what is {BYTES_ASKED_AHEAD:,} bytes further on in {len(read)} "
             f"buffers: rows of {fold.extent} elements come from beyond the caches of a core"
         )
+
+
+def _few_rows_reasons(loop: For, around: For | None, sizes: Mapping[str, int]) -> Iterator[str]:
+    for fold in loop.body if loop.vector > 1 else ():
+        if isinstance(fold, Fold) and takes_few_rows(around, loop.var, fold, sizes):
+            flops = body_flops((*fold.body, *fold.combine))
+            yield (
+                f"{fold.var} is written out, flops for each of {fold.extent} rows: {flops}; one "
+                "load for all of them would go back and forth, which no processor follows"
+            )
 
 
 def _matrix_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:

@@ -27,10 +27,10 @@ from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
-from symgrad.passes.table import Options
 from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from symgrad.single_passes import run_passes
+from tests.support.attention_steps import attention, step_of
 from tests.support.floors import Memory, Variant, run_native, run_variants
 from tests.support.machine_code import run_machine_code
 
@@ -233,24 +233,6 @@ def test_what_no_tile_leaves_out_may_be_infinite():
         )
         finite = np.isfinite(found) & np.isfinite(wanted)
         assert (found[finite] != wanted[finite]).any() == is_left_out
-
-
-def attention(mask: Any = None) -> tuple[Graph, list[Array]]:
-    """Return causal attention with its gradients, or attention with a mask."""
-    shape = (8, 128, 64)
-    q, k, v, g = (sg.placeholder(shape, "float32") for _ in range(4))
-    y = sg.nn.scaled_dot_product_attention(q, k, v, mask=mask, causal=mask is None)
-    graph = Graph([y, *sg.gradients(y, [q, k, v], grad_ys=g)], [q, k, v, g])
-    random = np.random.default_rng(0)
-    return graph, [random.standard_normal(shape).astype(np.float32) for _ in range(4)]
-
-
-def step_of(
-    graph: Graph, target: str = "native", threads: Threads = ONE_THREAD, skip: tuple[str, ...] = ()
-) -> Executable:
-    options = CompileOptions(target_named(target), 1, False, False, threads)
-    with mock.patch.object(fuse_products, "BYTES_OF_PRODUCTS", 0):
-        return Executable(graph, options, passes=Options(skip=skip))
 
 
 def told_of(program: Program) -> int:

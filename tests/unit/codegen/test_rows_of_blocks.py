@@ -153,6 +153,15 @@ def test_a_few_rows_from_memory_need_no_loop():
     assert loads_of_rows([x], sg.sum(x, axis=0)) == 9  # eight rows and the running sums
 
 
+def test_remarks_say_that_rows_are_written_out():
+    x = sg.placeholder((2048, 4096))
+    (kernel,) = Executable(
+        Graph([sg.sum(x, axis=0)], [x]), CompileOptions(TARGET, 1, False, False, ONE_THREAD)
+    ).program.kernels
+    (reason,) = (r for r in schedule_reasons(kernel, TARGET) if "written out" in r)
+    assert "flops for each of 8 rows: 1;" in reason
+
+
 def test_other_folds_are_loops():
     x = sg.placeholder((2048, 4096))
     assert loads_of_rows([x], sg.sum(sg.exp(x), axis=0)) <= 2  # much is computed of each element

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import symgrad as sg
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
@@ -19,15 +18,13 @@ from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.program import fuse_products
-from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.schedule.unread_results import leave_out_unread
 from symgrad.codegen.target import target_named
-from symgrad.compiler import CompileOptions
-from symgrad.graph.graph import Graph
-from symgrad.passes.table import Options
 from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.decisions import describe_decisions
+from tests.support.attention_steps import attention, step_of
 from tests.support.floors import Memory, Variant, run_native, run_variants
 from tests.support.machine_code import run_machine_code
 
@@ -238,24 +235,6 @@ def test_vectors_are_left_out():
     assert not is_left[triangle.mask].any()
     assert not is_left[63].any()
     assert is_left[0, plan.whole_vectors(plan.tile_rows) :].all()
-
-
-def attention(mask: Any = None) -> tuple[Graph, list[Array]]:
-    """Return attention with its gradients, causal or with a mask."""
-    shape = (8, 128 if mask is None else len(mask), 64)
-    q, k, v, g = (sg.placeholder(shape, "float32") for _ in range(4))
-    y = sg.nn.scaled_dot_product_attention(q, k, v, mask=mask, causal=mask is None)
-    random = np.random.default_rng(0)
-    graph = Graph([y, *sg.gradients(y, [q, k, v], grad_ys=g)], [q, k, v, g])
-    return graph, [random.standard_normal(shape).astype(np.float32) for _ in range(4)]
-
-
-def step_of(
-    graph: Graph, target: str = "native", threads: Threads = ONE_THREAD, skip: tuple[str, ...] = ()
-) -> Executable:
-    options = CompileOptions(target_named(target), 1, False, False, threads)
-    with mock.patch.object(fuse_products, "BYTES_OF_PRODUCTS", 0):
-        return Executable(graph, options, passes=Options(skip=skip))
 
 
 def told_in(step: Executable) -> list[tuple[int, int]]:
