@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import pairwise
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, POINTER, Elements, index, prefetch
@@ -308,3 +309,9 @@ def _emit_asking_for_lines(
     place = kernel.right.address(builder, row, builder.mul(first, index(of_line)))
     asked = -(-lines * kernel.unrolled // kernel.steps_a_row)
     kernel.right.prefetch(builder, place, asked * of_line)
+
+
+def shared_out(asked: Sequence[ir.Value], products: int) -> list[tuple[ir.Value, ...]]:
+    """Return which places each of so many products asks for: all of them, evenly."""
+    ends = [number * len(asked) // products for number in range(products + 1)]
+    return [tuple(asked[start:end]) for start, end in pairwise(ends)]

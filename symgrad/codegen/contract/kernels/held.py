@@ -11,7 +11,7 @@ are added up some at a time, in the order of the terms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise, repeat, zip_longest
+from itertools import accumulate, repeat, zip_longest
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
@@ -24,7 +24,7 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
-from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines
+from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines, shared_out
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.pack import in_registers, transpose
 from symgrad.codegen.vectors import splat
@@ -114,7 +114,7 @@ def emit_held_kernel(module: ir.Module, kernel: HeldKernel) -> ir.LLVMFunction:
     if not is_written_out:
         for place in asked:
             prefetch(builder, place, is_write=False)
-    asking: _Asking = iter(_shared_out(asked, products)) if is_written_out else repeat(())
+    asking: _Asking = iter(shared_out(asked, products)) if is_written_out else repeat(())
     for start, stop, height in _groups(kernel.heights, is_apart=is_written_out):
         with final_loop(builder, index(start), index(stop), height) as row:
             places = _group_at(builder, kernel, (left, tile), row)
@@ -184,12 +184,6 @@ def _lines_asked(kernel: HeldKernel) -> list[int]:
         for start in range(0, along, line)
         for number in range(across)
     ]
-
-
-def _shared_out(asked: Sequence[ir.Value], products: int) -> list[tuple[ir.Value, ...]]:
-    """Return which places each of so many products asks for: all of them, evenly."""
-    ends = [number * len(asked) // products for number in range(products + 1)]
-    return [tuple(asked[start:end]) for start, end in pairwise(ends)]
 
 
 def _group_at(

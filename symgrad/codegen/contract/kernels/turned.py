@@ -13,8 +13,8 @@ by what products read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from symgrad.codegen import ir
@@ -29,7 +29,7 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
-from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines
+from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines, shared_out
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.pack import in_registers
 from symgrad.codegen.vectors import shuffled, splat
@@ -210,7 +210,7 @@ def _emit_part(
     vectors = [_turned(builder, kernel, right, number, units) for number in range(VECTORS)]
     terms = units * kernel.unit
     products = terms * len(sums) // VECTORS
-    added, asking = list(sums), _shared_out(asked, products)
+    added, asking = list(sums), iter(shared_out(asked, products))
     for term in range(terms):
         # LLVM would load elements of the next terms before, in registers of the sums.
         nothing = ir.FunctionType(ir.VoidType(), [])
@@ -225,12 +225,6 @@ def _emit_part(
             for place in next(asking):
                 prefetch(builder, place, is_write=False)
     return added
-
-
-def _shared_out(asked: Sequence[ir.Value], turns: int) -> Iterator[Sequence[ir.Value]]:
-    """Yield what each of so many turns asks for: all of it, evenly."""
-    ends = [turn * len(asked) // turns for turn in range(turns + 1)]
-    return (asked[start:end] for start, end in pairwise(ends))
 
 
 def _turned(
