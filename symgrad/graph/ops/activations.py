@@ -4,8 +4,8 @@ Differentiated as the composition that it is, it would be a sum of many products
 which needs the operand as well as its tanh or distribution function. A slope is one array. What
 each op is composed of is an equation of `passes/rewrites/algebra.py`: then it shares the function
 with its slope. Far below 0 the distribution function is a tail, and no difference of 1 and erf,
-which has no digits there. For the same reason that by tanh of a cubic u, x / 2 * (1 + tanh(u)), is
-x * sigmoid(2u).
+which has no digits there, and the square in its exponential is not rounded. For the same reason that by tanh
+of a cubic u, x / 2 * (1 + tanh(u)), is x * sigmoid(2u).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from symgrad.graph.ops.error_functions import (
     normal_tail_ratio_formula,
     normal_tail_ratio_meaning,
 )
-from symgrad.graph.ops.transcendental import exp, sigmoid, sigmoid_meaning
+from symgrad.graph.ops.error_slopes import bell, bell_formula, bell_meaning
+from symgrad.graph.ops.transcendental import sigmoid, sigmoid_meaning
 from symgrad.graph.types import Array
 
 _TO_GATE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_EXP_MEANING = rounded_once(np.exp)
 _SIGMOID_MEANING = rounded_once(sigmoid_meaning)
 # Beyond, the gate is 0 or 1 in every format, and the cubic of what is no farther does not overflow.
 _FAR = 24.0
@@ -54,7 +54,7 @@ def gelu_by_tanh(x: Tensor) -> Tensor:
 
 def composed_share(x: Tensor) -> Tensor:
     """Return what `normal_share` computes, in other ops."""
-    tail = multiply(_bell(x), normal_tail_ratio(x))
+    tail = multiply(bell(x, -0.5), normal_tail_ratio(x))
     return where(greater(x, 0), subtract(1, tail), tail)
 
 
@@ -73,12 +73,8 @@ def _gate(near: Tensor) -> Tensor:
     return sigmoid(multiply(add(near, cubic), _TO_GATE))
 
 
-def _bell(x: Tensor) -> Tensor:
-    return exp(multiply(multiply(x, x), -0.5))
-
-
 def _density(x: Tensor) -> Tensor:
-    return multiply(_bell(x), 1 / math.sqrt(2 * math.pi))
+    return multiply(bell(x, -0.5), 1 / math.sqrt(2 * math.pi))
 
 
 def _share_grad(node: Node, g: Tensor) -> Grads:
@@ -99,11 +95,9 @@ def _by_tanh_grad(node: Node, g: Tensor) -> Grads:
 
 
 def _share_meaning(x: Array) -> Array:
-    number = x.dtype.type
     with np.errstate(all="ignore"):
-        bell = _EXP_MEANING((x * x) * number(-0.5))
-        tail = bell * normal_tail_ratio_meaning(x)
-        return np.asarray(np.where(x > 0, number(1) - tail, tail), x.dtype)
+        tail = bell_meaning(x, factor=-0.5) * normal_tail_ratio_meaning(x)
+        return np.asarray(np.where(x > 0, x.dtype.type(1) - tail, tail), x.dtype)
 
 
 def _by_erf_meaning(x: Array) -> Array:
@@ -120,7 +114,7 @@ def _by_tanh_meaning(x: Array) -> Array:
 
 
 def _share_formula(x: FloatExpr) -> FloatExpr:
-    tail = (x * x * -0.5).exp() * normal_tail_ratio_formula(x)
+    tail = bell_formula(-0.5, x) * normal_tail_ratio_formula(x)
     return (x > 0.0).choose(1.0 - tail, tail)
 
 

@@ -84,7 +84,8 @@ def erfcx_formula(x: FloatExpr) -> FloatExpr:
     return (x < 0.0).choose(2.0 * exp_of_square(size, 1.0) - above, above)
 
 
-def _bell_formula(factor: float, x: FloatExpr) -> FloatExpr:
+def bell_formula(factor: float, x: FloatExpr) -> FloatExpr:
+    """Return e**(factor * x**2) of an element, as if x**2 were exact."""
     x = x.clamp(-_FAR, _FAR)
     # What x * x is rounded by, from the halves of x (Dekker 1971).
     coarse = x * _HALF_OF[x.short]
@@ -197,7 +198,8 @@ def _integral_reference(x: Array, *, order: int) -> Array:
         return np.where(y < 0, newer, total).astype(x.dtype)
 
 
-def _bell_reference(x: Array, *, factor: float) -> Array:
+def bell_meaning(x: Array, *, factor: float) -> Array:
+    """Return e**(factor * x**2), computed in float64."""
     return rounded_once(lambda y: np.exp(factor * y.astype(np.float64) ** 2))(x)
 
 
@@ -225,11 +227,11 @@ def _bell_infer(x: TensorType, *, factor: float) -> TensorType:
 
 
 def _bell_kernel(_x: TensorType, *, factor: float) -> Map:
-    return Map(body_of_formula(partial(_bell_formula, factor)))
+    return Map(body_of_formula(partial(bell_formula, factor)))
 
 
 bell_op = define(
-    "bell", infer=_bell_infer, reference=_bell_reference, grad=_bell_grad, kernel=_bell_kernel
+    "bell", infer=_bell_infer, reference=bell_meaning, grad=_bell_grad, kernel=_bell_kernel
 )
 
 
