@@ -4,8 +4,8 @@ Differentiated as the composition that it is, it would be a sum of many products
 which needs the operand as well as its tanh or distribution function. A slope is one array. What
 each op is composed of is an equation of `passes/rewrites/algebra.py`: then it shares the function
 with its slope. Far below 0 the distribution function is a tail, and no difference of 1 and erf,
-which has no digits there, and the square in its exponential is not rounded. For the same reason that by tanh
-of a cubic u, x / 2 * (1 + tanh(u)), is x * sigmoid(2u).
+which has no digits there, and the square in its exponential is not rounded. For the same reason
+that by tanh of a cubic u, x / 2 * (1 + tanh(u)), is x * sigmoid(2u).
 """
 
 from __future__ import annotations
