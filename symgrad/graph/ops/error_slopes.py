@@ -84,8 +84,7 @@ def erfcx_formula(x: FloatExpr) -> FloatExpr:
     return (x < 0.0).choose(2.0 * exp_of_square(size, 1.0) - above, above)
 
 
-def bell_formula(factor: float, x: FloatExpr) -> FloatExpr:
-    """Return e**(factor * x**2) of an element, as if x**2 were exact."""
+def _bell_formula(factor: float, x: FloatExpr) -> FloatExpr:
     x = x.clamp(-_FAR, _FAR)
     # What x * x is rounded by, from the halves of x (Dekker 1971).
     coarse = x * _HALF_OF[x.short]
@@ -227,7 +226,7 @@ def _bell_infer(x: TensorType, *, factor: float) -> TensorType:
 
 
 def _bell_kernel(_x: TensorType, *, factor: float) -> Map:
-    return Map(body_of_formula(partial(bell_formula, factor)))
+    return Map(body_of_formula(partial(_bell_formula, factor)))
 
 
 bell_op = define(
