@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,8 @@ import numpy as np
 
 from symgrad.errors import shortened
 
+# No program has as many lists in one another; what recursion fails at has, and may hold itself.
+_DEEP, _DEEPEST = 100, 100_000
 _UNIONS = (typing.Union, types.UnionType)
 _NAMES = {
     bool: "a bool",
@@ -43,6 +46,44 @@ def misfit(
         for one in _values(parameter, value):
             if not _fits(one, wanted):
                 return f"{name} must be {_described(wanted)}, it is {shortened(one)}"
+    return None
+
+
+def too_deep(name: str, value: Any) -> str | None:
+    """Return what is wrong with a nest that recursion cannot take apart, called `name`.
+
+    None if lists, tuples and dicts lie in one another only as they do in programs.
+    """
+    depth, level = 0, [value]
+    while depth < _DEEPEST:
+        level = [child for one in level for child in _children(one)]
+        if not level:
+            break
+        level = list({id(child): child for child in level}.values())
+        depth += 1
+    if depth < _DEEP:
+        return None
+    levels = f"{depth:,}" if depth < _DEEPEST else f"{depth:,} or more"
+    limit = f"{sys.getrecursionlimit():,} calls"
+    return f"{name} is nested {levels} deep, and recursion goes {limit} deep"
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        return value
+    return value.values() if isinstance(value, dict) else ()
+
+
+def argument_too_deep(
+    function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]
+) -> str | None:
+    """Return what `too_deep` says of the first argument that it says something of."""
+    signature = inspect.signature(function)
+    for name, value in signature.bind(*args, **given).arguments.items():
+        for one in _values(signature.parameters[name], value):
+            problem = too_deep(name, one)
+            if problem is not None:
+                return problem
     return None
 
 

@@ -13,15 +13,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from symgrad.argument_types import misfit
-from symgrad.errors import DTypeError, SymgradError, is_raised_below, user_source
+from symgrad.argument_types import argument_too_deep, misfit
+from symgrad.errors import DTypeError, GraphError, SymgradError, is_raised_below, user_source
 from symgrad.suggestions import is_public_name, refuse_arguments
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
 
 # What an argument of a wrong type ends in, wherever it is first used as one of the right type.
-_OF_PYTHON = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, AssertionError)
+_OF_PYTHON = (
+    TypeError, ValueError, AttributeError, ArithmeticError, LookupError, AssertionError,
+    RecursionError,
+)  # fmt: skip
 
 # Ops, methods, and what converts arguments: subjects that say less than the function called.
 _PARTS = {"dtype"}
@@ -71,6 +74,11 @@ def _refuse(
     """Raise what is wrong with the arguments of a call that ended in `error`, if something is."""
     if isinstance(error, TypeError):  # where arguments do not fit, nothing of the function has run
         refuse_arguments(name, function, args, given)
+    if isinstance(error, RecursionError):
+        problem = argument_too_deep(function, args, given)
+        if problem is not None:
+            raise GraphError(name, problem, source=user_source()) from error
+        return
     problem = misfit(function, args, given)
     if problem is not None:
         raise DTypeError(name, problem, source=user_source()) from error

@@ -12,6 +12,12 @@ from typing import Any
 
 import optree
 
+from symgrad.argument_types import too_deep
+from symgrad.call_errors import declare_part
+from symgrad.errors import GraphError, user_source
+
+declare_part("nest")  # what an error about one names before the call that it was given to is known
+
 Nest = optree.PyTreeSpec
 _NAMESPACE = "symgrad"
 
@@ -32,14 +38,27 @@ def register(
 
 def flatten(tree: Any) -> tuple[list[Any], Nest]:
     """Return the leaves of `tree` and its nest; None is a nest without leaves."""
-    leaves, nest = optree.tree_flatten(tree, namespace=_NAMESPACE)
+    leaves, nest = _of_no_great_depth(optree.tree_flatten, tree, namespace=_NAMESPACE)
     return list(leaves), nest
+
+
+def _of_no_great_depth(function: Callable[..., Any], tree: Any, **options: Any) -> Any:
+    """Call `function` of the library with `tree`; of one that is too deep, say that it is."""
+    try:
+        return function(tree, **options)
+    except RecursionError as error:
+        problem = too_deep("a value", tree)
+        if problem is None:
+            raise
+        raise GraphError("nest", problem, source=user_source()) from error
 
 
 def flatten_whole(tree: Any, kind: type) -> list[Any]:
     """Return the leaves of `tree`, where each `kind`, of one leaf, is given as a whole."""
     is_whole = functools.partial(_is_instance, kind)
-    return list(optree.tree_leaves(tree, is_leaf=is_whole, namespace=_NAMESPACE))
+    return list(
+        _of_no_great_depth(optree.tree_leaves, tree, is_leaf=is_whole, namespace=_NAMESPACE)
+    )
 
 
 def _is_instance(kind: type, value: Any) -> bool:
@@ -53,7 +72,9 @@ def flatten_as(nest: Nest, tree: Any) -> list[Any]:
 
 def flatten_with_nones(tree: Any) -> list[Any]:
     """Return the leaves of `tree`, each None among them."""
-    return list(optree.tree_leaves(tree, none_is_leaf=True, namespace=_NAMESPACE))
+    return list(
+        _of_no_great_depth(optree.tree_leaves, tree, none_is_leaf=True, namespace=_NAMESPACE)
+    )
 
 
 def describe(nest: Nest) -> str:

@@ -24,6 +24,7 @@ from symgrad.frontend.nests import (
 )
 from symgrad.graph.build import scoped
 from symgrad.graph.dtypes import DTypeLike, as_dtype
+from symgrad.graph.given_arrays import out_of_range
 from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
@@ -234,6 +235,8 @@ def check_storable(op: str, label: str, target: Array, value: Array) -> None:
             f"{label} is {value.dtype.name}, which {target.dtype.name} does not hold",
             source=user_source(),
         )
+    if (problem := out_of_range(value, target.dtype)) is not None:
+        raise DTypeError(op, f"{label}: {problem}", source=user_source())
     # From the last axis backwards; a value of more axes fits nowhere.
     pairs = zip(reversed(value.shape), reversed(target.shape), strict=False)
     if value.ndim > target.ndim or any(n not in (1, m) for n, m in pairs):

@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.build import apply, apply_node
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
+from symgrad.graph.given_arrays import given_array, out_of_range
 from symgrad.graph.node import EMPTY, Range, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.public_ops import public
@@ -143,7 +144,7 @@ class Variable(Tensor):
 
     @value.setter
     def value(self, new: Any) -> None:
-        array = np.asarray(new)
+        array = given_array(f"variable {self.name}", new, ShapeError)
         if array.shape != self.state.array.shape:
             raise ShapeError(
                 f"variable {self.name}",
@@ -156,6 +157,8 @@ class Variable(Tensor):
                 f"{array.dtype.name} was assigned to a variable of {self.dtype.name}",
                 source=user_source(),
             )
+        if (problem := out_of_range(array, self.state.array.dtype)) is not None:
+            raise DTypeError(f"variable {self.name}", problem, source=user_source())
         write_states([self.state], [convert_numbers(array, self.dtype)])
 
 

@@ -12,9 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import AxisError, DTypeError, ShapeError, SymgradError, called, user_source
+from symgrad.errors import (
+    AxisError,
+    DTypeError,
+    ShapeError,
+    SymgradError,
+    called,
+    shortened,
+    user_source,
+)
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
+from symgrad.graph.given_arrays import given_array
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
@@ -91,24 +100,39 @@ def _as_array(value: Any, wanted: DType | None) -> Array:
         wanted = _DEFAULTS.get(kind) or _known_dtype(array, value)
     if kind == "c" and not (wanted.is_complex or wanted.is_bool):
         raise DTypeError(
-            "constant", f"{value!r} is complex, {wanted.name} is real", source=user_source()
+            "constant",
+            f"{shortened(value)} is complex, {wanted.name} is real",
+            source=user_source(),
         )
     if wanted.is_integer and kind in "iu" and array.size:
         limits = np.iinfo(wanted.numpy)
         if array.min() < limits.min or array.max() > limits.max:
-            raise DTypeError(
-                "constant", f"{value!r} does not fit {wanted.name}", source=user_source()
-            )
-    return convert_numbers(array, wanted)
+            raise _does_not_fit(value, wanted)
+    return _converted(array, wanted, value)
+
+
+def _converted(array: Array, wanted: DType, value: Any) -> Array:
+    try:
+        return convert_numbers(array, wanted)
+    except OverflowError as error:  # of ints that are more than any float
+        raise _does_not_fit(value, wanted) from error
+
+
+def _does_not_fit(value: Any, wanted: DType) -> DTypeError:
+    problem = f"{shortened(value)} does not fit {wanted.name}"
+    return DTypeError("constant", problem, source=user_source())
 
 
 def made_by_numpy(value: Any) -> Array:
-    """Return what NumPy makes of a value; raises `DTypeError` for lists of different lengths."""
+    """Return what NumPy makes of a value; raises `DTypeError` for lists of different lengths.
+
+    And for an array of which elements are masked: a tensor would have what lies under the mask.
+    """
     try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise DTypeError("constant", str(error), source=user_source()) from error
+        return given_array("constant", value)
     except DTypeError as error:  # of a tensor, which has no value to make an array of
+        if isinstance(value, np.ndarray):
+            raise
         error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
         raise
 

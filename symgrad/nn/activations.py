@@ -10,6 +10,7 @@ from typing import Any
 
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, promote_operands
+from symgrad.graph.ops import gate_slopes
 from symgrad.graph.ops.activations import (
     gelu_by_erf,
     gelu_by_tanh,
@@ -30,7 +31,7 @@ from symgrad.graph.ops.elementwise import broadcast_together, float_operand, rea
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import squeeze
-from symgrad.graph.ops.transcendental import exp, expm1, log, log1p, sigmoid
+from symgrad.graph.ops.transcendental import exp, expm1, log, log1p
 from symgrad.graph.public_ops import public
 
 _SELU_ALPHA = 1.6732632423543772
@@ -108,8 +109,7 @@ def silu(x: Any, /) -> Tensor:
     >>> sg.run(sg.nn.silu([-1.0, 2.0]))
     array([-0.26894143,  1.7615942 ], dtype=float32)
     """
-    x = float_operand(x)
-    return multiply(x, sigmoid(x))
+    return gate_slopes.silu(real_operand("silu", x))
 
 
 @public()

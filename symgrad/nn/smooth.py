@@ -10,15 +10,13 @@ from typing import Any
 
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops import squashing
+from symgrad.graph.ops import gate_slopes, squashing
 from symgrad.graph.ops.arithmetic import add, divide, maximum, minimum, multiply, negative
 from symgrad.graph.ops.comparison import greater, less_equal, where
-from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.elementwise import float_operand, real_operand
 from symgrad.graph.ops.powers import hypot
 from symgrad.graph.ops.transcendental import exp, expm1, log, log1p
 from symgrad.graph.public_ops import public
-
-_NO_DECAY = 750.0  # from here on e**-x is 0 in every format
 
 
 @public()
@@ -49,15 +47,7 @@ def mish(x: Any, /) -> Tensor:
     >>> sg.run(sg.nn.mish([-1000.0, 0.0, 100.0]))
     array([ -0.,   0., 100.], dtype=float32)
     """
-    x = float_operand(x)
-    # With w = (1 + e**x)**2 the factor is (w - 1) / (w + 1); t = e**-|x| does not overflow. One
-    # condition decides all, so that the slope at 0 is that of one side, which both have.
-    # Where t is 0 the factor is 1: its slope is no product of 0 and twice a large x.
-    positive, near = greater(x, 0), minimum(x, _NO_DECAY)
-    t = exp(where(positive, negative(near), near))
-    above = add(where(positive, 1, multiply(t, t)), multiply(t, 2))
-    rest = multiply(where(positive, multiply(t, t), 1), 2)
-    return multiply(x, divide(above, add(above, rest)))
+    return gate_slopes.mish(real_operand("mish", x))
 
 
 @public()

@@ -13,12 +13,14 @@ from symgrad.errors import (
     DTypeError,
     ShapeError,
     SymgradError,
+    shortened,
     user_source,
 )
 from symgrad.frontend.aliases import require_apart
 from symgrad.frontend.nests import Nest, is_leaf
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import given_array
 from symgrad.graph.node import Tensor
 from symgrad.graph.promotion_warning import warn_of_rounding
 from symgrad.graph.rounding import convert_numbers
@@ -59,10 +61,7 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
             hint="a compiled step takes arrays",
             source=user_source(),
         )
-    try:
-        given = np.asarray(argument)
-    except ValueError as error:
-        raise ShapeError(step, f"{what}: {error}", source=user_source()) from error
+    given = given_array(step, argument, ShapeError, f"{what}: ")
     if not (is_weak := _is_weak(argument)) and _is_rounded(given, tensor.dtype):
         warn_of_rounding(step, what)
     elif not _casts(given, is_weak, tensor.dtype):
@@ -74,9 +73,13 @@ def _convert(step: str, tensor: Tensor, position: int, argument: Any) -> Array:
         )
     if given.ndim != tensor.ndim:
         raise _shape_error(step, what, given, tensor)
-    if tensor.dtype.is_half:
-        given = convert_numbers(given, tensor.dtype)
-    return np.require(given, tensor.dtype.numpy, ["C", "A", "E"])
+    try:
+        if tensor.dtype.is_half:
+            given = convert_numbers(given, tensor.dtype)
+        return np.require(given, tensor.dtype.numpy, ["C", "A", "E"])
+    except OverflowError as error:  # of ints that are more than any float
+        problem = f"{what}: {shortened(argument)} does not fit {tensor.dtype.name}"
+        raise DTypeError(step, problem, source=user_source()) from error
 
 
 def _is_weak(argument: Any) -> bool:

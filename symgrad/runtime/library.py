@@ -22,6 +22,7 @@ from symgrad.codegen.c_interface.abi import ASKED_OFFSET, FAILURE_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
 from symgrad.graph.foreign_calls import symbol_in_process
 from symgrad.graph.foreign_functions import is_symbol
+from symgrad.graph.given_arrays import given_array, out_of_range
 from symgrad.graph.types import Array, TensorType, aligned_empty
 from symgrad.graph.whole_copies import at_one_moment, copy_whole
 from symgrad.runtime.aot_manifest import digest_of, read_image, read_manifest, refuse
@@ -282,7 +283,7 @@ class _Variables(MutableMapping[str, Array]):
         return copy
 
     def __setitem__(self, name: str, value: Any) -> None:
-        view, array = self._views[name], np.asarray(value)
+        view, array = self._views[name], given_array(f"variable {name}", value, ShapeError)
         if array.shape != view.shape:
             raise ShapeError(
                 f"variable {name}",
@@ -295,6 +296,8 @@ class _Variables(MutableMapping[str, Array]):
                 f"{array.dtype.name} was assigned to a variable of {view.dtype.name}",
                 source=user_source(),
             )
+        if (problem := out_of_range(array, view.dtype)) is not None:
+            raise DTypeError(f"variable {name}", problem, source=user_source())
         copy_whole([view], [np.ascontiguousarray(array, view.dtype)])
 
     def __delitem__(self, name: str) -> NoReturn:

@@ -4,7 +4,7 @@ An error is measured in units in the last place of what is right, however small 
 derivative that is a difference of nearly equal numbers has no digits where these nearly cancel.
 Not in the table are slopes that are made of a result, so that no other exponential is taken, as
 1 - tanh**2 and y * (1 - y) of sigmoid and softmax: their error is relative to the largest slope, as
-in JAX and PyTorch, and so is that of the second derivatives of silu and mish.
+in JAX and PyTorch.
 """
 
 from __future__ import annotations
@@ -136,6 +136,27 @@ def _softplus(x: Any) -> Any:
     return mp.log1p(mp.exp(-abs(x))) + max(x, 0)
 
 
+def _silu_curvature(x: Any) -> Any:
+    return _bell(x) * (2 - x * mp.tanh(x / 2))
+
+
+def _mish_factor(x: Any) -> Any:
+    """Return tanh(softplus(x)), its slope, and the slope of the logarithm of that."""
+    factor = mp.tanh(_softplus(x))
+    tilt = (1 - factor) * (1 + factor) * _sigmoid(x)
+    return factor, tilt, _sigmoid(-x) - 2 * factor * _sigmoid(x)
+
+
+def _mish_slope(x: Any) -> Any:
+    factor, tilt, _ = _mish_factor(x)
+    return factor + x * tilt
+
+
+def _mish_curvature(x: Any) -> Any:
+    _, tilt, bend = _mish_factor(x)
+    return tilt * (2 + x * bend)
+
+
 def _binary_loss(x: sg.Tensor, label: int, **weights: Any) -> sg.Tensor:
     labels = sg.full(x.shape, label, dtype=x.dtype)
     return sg.nn.binary_cross_entropy_with_logits(x, labels, reduction="none", **weights)
@@ -153,6 +174,16 @@ _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
       lambda x: _sigmoid(_gate(x)) + x * _bell(_gate(x)) * _gate_slope(x),
       _gate_curvature), "negative", 800),
     ("softplus", sg.nn.softplus, (_softplus, _sigmoid, _bell), "all", 3),
+    # Slopes of both are 0 near -1.2, curvatures near 2.
+    ("silu", sg.nn.silu, (lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) + x * _bell(x),
+                          _silu_curvature), "but a zero", 8),
+    ("mish", sg.nn.mish, (lambda x: x * _mish_factor(x)[0], _mish_slope, _mish_curvature),
+     "but a zero", 12),
+    ("logaddexp of 0", lambda x: sg.logaddexp(x, sg.zeros(x.shape, dtype=x.dtype)),
+     (_softplus, _sigmoid, _bell), "all", 4),
+    ("logaddexp2 of 0", lambda x: sg.logaddexp2(x, sg.zeros(x.shape, dtype=x.dtype)),
+     (lambda x: _softplus(x * mp.ln2) / mp.ln2, lambda x: _sigmoid(x * mp.ln2),
+      lambda x: _bell(x * mp.ln2) * mp.ln2), "moderate", 12),
     ("asin", sg.asin, (mp.asin, lambda x: mp.sqrt((1 - x) * (1 + x)) ** -1,
                        lambda x: x * mp.sqrt((1 - x) * (1 + x)) ** -3), "inside", 6),
     ("acos", sg.acos, (mp.acos, lambda x: -(mp.sqrt((1 - x) * (1 + x)) ** -1),

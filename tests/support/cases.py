@@ -13,6 +13,7 @@ from tests.support.convolution_cases import CONVOLUTIONS
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
 from tests.support.fourier_cases import FOURIER
+from tests.support.gate_cases import GATES
 from tests.support.layer_op_cases import LAYER_OPS
 from tests.support.linalg_cases import LINALG
 from tests.support.loss_cases import LOSS_CASES
@@ -29,6 +30,7 @@ CASES: tuple[Case, ...] = (
     *ELEMENTWISE,
     *ELEMENTARY,
     *SPECIAL,
+    *GATES,
     *STRUCTURAL,
     *SORTING,
     *COMPOSITIONS,

@@ -73,7 +73,6 @@ _ACTIVATIONS = (
         _row("gelu_by_tanh", partial(sg.nn.gelu, approximate=True), _gelu_by_tanh, _ROW, slack=16),
         op="gelu_by_tanh",
     ),
-    _row("silu", sg.nn.silu, lambda x: x * _sigmoid(x), _ROW),
     _row("softplus", sg.nn.softplus, _softplus, _ROW, also=_SHAPES),
     _row("log_sigmoid", sg.nn.log_sigmoid, lambda x: -_softplus(-x), _ROW),
     _row("hard_sigmoid", sg.nn.hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1), _ROW),

@@ -126,6 +126,7 @@ def _while_loop(pool: Pool) -> Tensor:
     trips = sg.constant(pool.integer(0, MAX_TRIPS), "int64")
     kinds: list[dict[str, Any]] = [
         {"maximum_iterations": MAX_TRIPS}, {}, {"maximum_iterations": MAX_TRIPS, "checkpoint": 2},
+        {"checkpoint": 2},
     ]  # fmt: skip
     x = seen(pool, pool.any())
     shape = x.type.static_shape

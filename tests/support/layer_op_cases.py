@@ -36,14 +36,9 @@ def _scalar(
     return _row(name, function, expected, _X, op=op)
 
 
-def _mish(x: Any) -> Any:
-    return x * np.tanh(np.logaddexp(0, x))
-
-
 _ACTIVATIONS = (
     _scalar("celu", lambda x: sg.nn.celu(x, 2.0),
             lambda x: np.where(x > 0, x, 2 * np.expm1(x / 2))),
-    _scalar("mish", sg.nn.mish, _mish),
     _scalar("softsign", sg.nn.softsign, lambda x: x / (1 + np.abs(x)), op="softsign"),
     _scalar("squareplus", sg.nn.squareplus, lambda x: (x + np.sqrt(x * x + 4)) / 2),
     _scalar("soft_shrink", sg.nn.soft_shrink,

@@ -12,7 +12,7 @@ import symgrad as sg
 from symgrad.graph.dtypes import DType, float32, float64
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import incomplete_beta, incomplete_gamma
-from symgrad.graph.ops.activations import normal_share
+from symgrad.graph.ops.activations import normal_bell, normal_share
 from symgrad.graph.ops.bessel import bessel_moment
 from symgrad.graph.ops.error_functions import normal_tail_ratio
 from symgrad.graph.ops.error_slopes import bell, erfc_integral, erfinv_slope, ndtri_slope
@@ -100,12 +100,17 @@ _OF_ONE = (
 )
 
 
+def _bell(x: Any) -> Any:
+    return mpmath.exp(-x * x / 2)
+
+
 def _tail_ratio(x: Any) -> Any:
     return mpmath.ncdf(-abs(x)) * mpmath.exp(x * x / 2)
 
 
 _REAL = (Real((3, 4), -3.0, 3.0, (0.0,)),)
 _OF_GELU = (
+    Case("normal_bell", "normal_bell", normal_bell, exactly(_bell), _REAL, FLOATS, 2, _ONE),
     Case("normal_share", "normal_share", normal_share, exactly(mpmath.ncdf), _REAL, FLOATS, 2, _ONE,
          slack=16.0),
     Case("normal_tail_ratio", "normal_tail_ratio", normal_tail_ratio, exactly(_tail_ratio), _REAL,
@@ -127,7 +132,7 @@ def _moment(x: Any) -> Any:
 
 
 _OF_SLOPES = (
-    Case("bell", "bell", lambda x: bell(x, -0.5), exactly(lambda x: mpmath.exp(-x * x / 2)), _REAL,
+    Case("bell", "bell", lambda x: bell(x, -0.5), exactly(_bell), _REAL,
          FLOATS, 2, _ONE),
     Case("erfc_integral", "erfc_integral", lambda x: erfc_integral(x, 2), exactly(_integral),
          (Real((3, 4), -1.0, 6.0),), FLOATS, 2, _ONE, slack=4.0),

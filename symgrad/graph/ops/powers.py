@@ -29,7 +29,7 @@ from symgrad.graph.ops.elementwise import (
     one_call,
     rounded_from_double,
 )
-from symgrad.graph.ops.transcendental import sigmoid
+from symgrad.graph.ops.gate_slopes import logistic
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import Body, ScalarExpr
@@ -274,7 +274,7 @@ def _share(x: Tensor, y: Tensor, scale: float) -> Tensor:
     """Return the gradient of a logarithm of a sum to its first term."""
     is_same_infinity = logical_and(equal(x, y), isinf(x))
     apart = where(is_same_infinity, filled_like(x, 0), subtract(x, y))
-    return sigmoid(apart if scale == 1 else multiply(apart, scale))
+    return logistic(apart if scale == 1 else multiply(apart, scale))
 
 
 def _logaddexp_grad(node: Node, g: Tensor) -> Grads:

@@ -29,6 +29,7 @@ from symgrad.passes.batching.masked_loops import (
     batch_while_masked,
     is_maskable,
 )
+from symgrad.passes.batching.reach import reached, reached_in_loop
 from symgrad.passes.batching.stand_ins import batch_custom_gradient, batch_recompute
 from symgrad.records import dataclass
 
@@ -107,15 +108,15 @@ def batch_while_loop(operands: Operands, build: Build) -> list[Entry] | None:
     body, condition, carried = view.body, view.condition, view.carried
     assert condition is not None, f"{node!r} has no condition"
     initial, invariants = operands.entries[:carried], operands.entries[carried:]
-    flags = _reached_in_loop(body, carried, [e.is_batched for e in operands.entries])
-    if any(_reached(condition, flags)):
+    flags = reached_in_loop(body, carried, [e.is_batched for e in operands.entries])
+    if any(reached(condition, flags)):
         if not is_maskable(node):
             return None
         counts, *results_of = batch_while_masked(operands, build)
         return [Entry(counts, True), *_from_loop(results_of, carried, [True] * len(results_of))]
     start = _with_axis(operands, initial, flags[:carried])
     types = [t.type for t in start]
-    results = _reached(body, flags)
+    results = reached(body, flags)
     results[:carried] = flags[:carried]
 
     def entries(params: Sequence[Tensor]) -> list[Entry]:
@@ -141,11 +142,11 @@ def batch_scan(operands: Operands, build: Build) -> list[Entry] | None:
         stacks_of = [Entry(_for_slices(e), e.is_batched) for e in entries[carried:width]]
         found = batch_scan_masked(operands, stacks_of, build)
         return _from_loop(found, carried, [True] * len(found))
-    flags = _reached_in_loop(body, carried, [e.is_batched for e in entries])
+    flags = reached_in_loop(body, carried, [e.is_batched for e in entries])
     start = _with_axis(operands, entries[:carried], flags[:carried])
     stacks = [_for_slices(e) for e in entries[carried:width]]
     types = [*(t.type for t in start), *(t.type.with_shape(t.shape[1:]) for t in stacks)]
-    results = _reached(body, flags)
+    results = reached(body, flags)
     results[:carried] = flags[:carried]
 
     def step(*params: Tensor) -> list[Tensor]:
@@ -176,26 +177,6 @@ def _from_loop(outputs: Sequence[Tensor], carried: int, flags: Sequence[bool]) -
         is_behind = flag and i >= carried and not is_unbounded(tensor.type)
         entries.append(Entry(moveaxis(tensor, 1, 0) if is_behind else tensor, flag))
     return entries
-
-
-def _reached_in_loop(body: Graph, carried: int, flags: Sequence[bool]) -> list[bool]:
-    """Return which operands of `body` depend on the case in some iteration."""
-    found = list(flags)
-    while True:
-        after = _reached(body, found)[:carried]
-        following = [a or b for a, b in zip(found, after, strict=False)] + found[carried:]
-        if following == found:
-            return found
-        found = following
-
-
-def _reached(graph: Graph, flags: Sequence[bool]) -> list[bool]:
-    """Return which outputs depend on the inputs that `flags` mark, by any way."""
-    reached = {t for t, flag in zip(graph.inputs, flags, strict=True) if flag}
-    for node in graph.nodes:
-        if any(t in reached for t in node.inputs):
-            reached.update(node.outputs)
-    return [t in reached for t in graph.outputs]
 
 
 CONTROL_RULES: dict[OpDef, Callable[[Operands, Build], list[Entry] | None]] = {

@@ -175,6 +175,44 @@ def test_what_a_loop_does_not_change_by_case_has_no_axis():
     assert [t.shape for t in loop.outputs] == [(), (), (SIZE, 2)]
 
 
+@pytest.mark.parametrize("bound", [5, None])
+def test_a_counter_that_a_nested_loop_hands_on_has_no_axis(bound):
+    # With checkpoints a loop is one of segments, each a loop that carries the counter.
+    x, n = sg.placeholder((2,), "float64"), sg.placeholder((), "int64")
+    y = sg.while_loop(
+        lambda i, _v: i < n, lambda i, v: (i + 1, sg.sin(v) * x), [0, x],
+        maximum_iterations=bound, checkpoint=2,
+    )[1]  # fmt: skip
+    g = gradient(y, x)
+    values = stacked_placeholders([x])
+    found = batch([y, g], values, SIZE)
+    point = np.random.default_rng(0).uniform(-1, 1, (SIZE, 2))
+    for trips in (0, 1, 4):
+        results = run(found, {values[x]: point, n: trips})
+        for k in range(SIZE):
+            expected = run([y, g], {x: point[k], n: trips})
+            np.testing.assert_allclose([r[k] for r in results], expected, rtol=1e-13)
+
+
+def test_what_a_branch_and_a_function_give_to_all_cases_has_no_axis():
+    x, n = sg.placeholder((2,), "float64"), sg.placeholder((), "int64")
+    step = sg.function(lambda i, v: (i + 1, v * 2.0))
+
+    def body(i, v):
+        after = sg.cond(i < 3, lambda: step(i, v), lambda: (i + 2, v))
+        return sg.scan(lambda c, _: ((c[0] + 1, sg.sin(c[1])), None), after, None, length=2)[0]
+
+    y = sg.while_loop(lambda i, _v: i < n, body, (sg.constant(0, "int64"), x))[1]
+    values = stacked_placeholders([x])
+    (found,) = batch([y], values, SIZE)
+    (loop,) = (node for node in Graph([found]).nodes if node.op == "while")
+    assert [t.shape for t in loop.outputs] == [(), (), (SIZE, 2)]
+    point = np.random.default_rng(0).uniform(-1, 1, (SIZE, 2))
+    (result,) = run([found], {values[x]: point, n: 9})
+    for k in range(SIZE):
+        np.testing.assert_allclose(result[k], run([y], {x: point[k], n: 9})[0], rtol=1e-13)
+
+
 def test_what_a_loop_gives_without_the_axis_is_taken_from_the_new_loop():
     x, n = sg.placeholder((2,), "float64"), sg.placeholder((), "int64")
     count, y = sg.while_loop(lambda i, *_: i < n, lambda i, v: (i + 1, v * 2.0), [0, x])

@@ -1,0 +1,47 @@
+"""Arrays as a user gives them: what NumPy makes of a value, and which of its numbers fit a dtype.
+
+What NumPy would lose without a word is refused: what a mask says, and the upper bits of integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, SymgradError, user_source
+from symgrad.graph.types import Array
+
+
+def given_array(
+    subject: str, value: Any, ragged: type[SymgradError] = DTypeError, label: str = ""
+) -> Array:
+    """Return what NumPy makes of a value.
+
+    Raises `ragged` for lists of different lengths, and `DTypeError` for an array of which elements
+    are masked: what lies under the mask is nothing that was meant. Messages begin with `label`.
+    """
+    if isinstance(value, np.ma.MaskedArray) and (count := int(np.sum(np.ma.getmaskarray(value)))):
+        raise DTypeError(
+            subject,
+            f"{label}{count} of {value.size} elements are masked, and tensors have no mask",
+            hint="say what stands for them: .filled(0)",
+            source=user_source(),
+        )
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ragged(subject, f"{label}{error}", source=user_source()) from error
+
+
+def out_of_range(array: Array, dtype: np.dtype[Any]) -> str | None:
+    """Return which integer `dtype` does not hold, with its name; None if it holds all of them."""
+    if array.dtype.kind not in "iu" or dtype.kind not in "iu" or not array.size:
+        return None
+    if np.can_cast(array.dtype, dtype):
+        return None
+    limits = np.iinfo(dtype)
+    for number in (array.min(), array.max()):
+        if not limits.min <= int(number) <= limits.max:
+            return f"{number} does not fit {dtype.name}"
+    return None
