@@ -73,6 +73,9 @@ SEARCH_STEP = 4  # of a binary search: a gather, a comparison and a new place
 VECTOR_BYTES = 64
 CAUSAL_BLOCK_ROWS = 64  # of queries that are compared with the keys up to them: products stay large
 CAUSAL_BLOCKS = 8  # more compute little less, and take as much longer to compile
+# Scores are scaled, and not queries, where these have so many keys for each number, or are causal:
+# blocks would read their parts of scaled queries, and the gradient of all be scaled at last.
+KEYS_SCALED = 4
 MOST_SCORES_BYTES = 1 << 28  # of attention in memory: more are computed in parts
 SCORES_OF_PART_BYTES = 1 << 25  # at a time: products of so many rows lose little, and caches gain
 LEAST_ROW_PLACED = 64  # bytes: rows that are written apart still fill cache lines

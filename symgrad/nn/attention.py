@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from symgrad.cost_model import KEYS_SCALED
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
@@ -21,10 +22,13 @@ from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.transcendental import rsqrt
 from symgrad.graph.ops.views import swapaxes
 from symgrad.graph.public_ops import public
-from symgrad.graph.types import TensorType
+from symgrad.graph.sizes import Dim
+from symgrad.graph.types import TensorType, static
 from symgrad.nn.attention_rows import attention_by_rows
 from symgrad.random.draws import Draws
 from symgrad.random.keyed import draws_of
+
+_LEAST_SCALE = 2.0**-64
 
 
 @public(known_as=["dot_product_attention", "Attention"])
@@ -56,9 +60,9 @@ def scaled_dot_product_attention(
     `dropout` is the rate at which weights are dropped, as in `sg.nn.dropout`, by `generator`, a
     generator or a key.
 
-    The gradient reaches `q`, `k`, `v`, a float `mask` and `scale`. Nothing overflows, however large
-    the scores; those of 16-bit floats, and all that is made of them, are float32 until the result
-    is rounded.
+    The gradient reaches `q`, `k`, `v`, a float `mask` and `scale`. Nothing overflows but
+    `q @ k.mT`, however large the scores; those of 16-bit floats, and all that is made of them, are
+    float32 until the result is rounded.
 
         >>> q, k = sg.constant([[1.0, 0.0]]), sg.constant([[1.0, 0.0], [0.0, 1.0]])
         >>> v = sg.constant([[1.0], [3.0]])
@@ -159,12 +163,15 @@ def _attend(
         # Heads that share keys are an axis of their own, along which keys are repeated.
         q = reshape(q, (*q.shape[:-3], q.shape[-3] // group, group, *q.shape[-2:]))
         k, v = (reshape(t, (*t.shape[:-2], 1, *t.shape[-2:])) for t in (k, v))
-    q = multiply(q, _scale(op, scale, q))
+    factor = _scale(op, scale, q)
+    is_late = causal or _are_few(k.shape[-2], q.shape[-1])
+    if not (is_late and _scales_exponents(factor, mask)):
+        q, factor = multiply(q, factor), 1.0
     if mask is not None:
         batch = broadcast_shapes(op, q=_batch_of(q), k=_batch_of(k))
         scores = q.type.with_shape((*batch, q.shape[-2], k.shape[-2]))
         mask = _mask_for(op, mask, scores, group)
-    found = attention_by_rows(q, k, v, mask, causal=causal, rate=rate)
+    found = attention_by_rows(q, k, v, mask, causal=causal, rate=rate, scale=factor)
     if group > 1:
         heads = found.shape[-4] * found.shape[-3]
         found = reshape(found, (*found.shape[:-4], heads, *found.shape[-2:]))
@@ -192,6 +199,21 @@ def _scale(op: str, scale: Any, q: Tensor) -> Any:
     if given.ndim or not given.dtype.is_float:
         raise ShapeError(op, f"scale: {given.type} is no float scalar", source=user_source())
     return cast(given, q.dtype)
+
+
+def _scales_exponents(scale: Any, mask: Any) -> bool:
+    """Return whether scores are scaled behind their maximum: by a positive number, and no mask.
+
+    In float32 it is neither 0 nor infinite: products of it and of -inf are -inf.
+    """
+    is_positive = isinstance(scale, int | float) and _LEAST_SCALE < scale < 1 / _LEAST_SCALE
+    return is_positive and (mask is None or as_tensor(mask).dtype.is_bool)
+
+
+def _are_few(keys: Dim, width: Dim) -> bool:
+    """Return whether to scale the scores of a query is less than to write it and read it again."""
+    is_known = isinstance(keys, int) and isinstance(width, int)
+    return is_known and static(keys) <= KEYS_SCALED * static(width)
 
 
 def _inverse(width: int) -> float:

@@ -61,17 +61,21 @@ def attention_by_rows(
     *,
     causal: bool,
     rate: tuple[float, Draws] | None,
+    scale: float = 1.0,
 ) -> Tensor:
-    """Return attention of queries that are scaled already; `mask` broadcasts to the scores.
+    """Return attention, of scores times a positive `scale`; `mask` broadcasts to the scores.
 
     With dropout there is one block: its draws are those of all weights.
     """
     queries, keys = q.shape[-2], k.shape[-2]
     rows = queries if rate is not None else _rows_of_part(q, k)
+    if rows != queries:
+        q, scale = multiply(q, scale), 1.0
     cuts = causal_cuts(queries, keys) if causal and rate is None else []
     if len(cuts) < 3 or not isinstance(keys, int):
         if rows == queries:
-            return attend_at_once(q, k, v, mask, first=0 if causal else None, rate=rate)
+            first = 0 if causal else None
+            return attend_at_once(q, k, v, mask, first=first, rate=rate, scale=scale)
         return _in_parts(q, k, v, mask, rows, first=0 if causal else None)
     # Blocks of keys that are joined again are one slice, and of such blocks each gradient is a sum
     # of its own: slices would have theirs padded.
@@ -82,7 +86,7 @@ def attention_by_rows(
         seen = _masked_part(mask, first, end, min(end, keys), queries, keys)
         k_seen, v_seen = (_joined(parts[: number + 1]) for parts in (k_parts, v_parts))
         part = _rows(q, first, end)
-        found.append(_in_parts(part, k_seen, v_seen, seen, rows, first=first))
+        found.append(_in_parts(part, k_seen, v_seen, seen, rows, first=first, scale=scale))
     return concat(found, axis=-2)
 
 
@@ -129,11 +133,12 @@ def _in_parts(
     rows: Dim,
     *,
     first: int | None,
+    scale: float = 1.0,
 ) -> Tensor:
     """Return attention of queries, `rows` at a time: behind the last part there is padding."""
     queries = static(q.shape[-2])
     if queries <= static(rows):
-        return attend_at_once(q, k, v, mask, first=first, rate=None)
+        return attend_at_once(q, k, v, mask, first=first, rate=None, scale=scale)
     count = -(-queries // static(rows))
     split = [q]
     if mask is not None and mask.ndim > 1 and mask.shape[-2] == queries:
@@ -218,10 +223,12 @@ def attend_at_once(
     *,
     first: int | None,
     rate: tuple[float, Draws] | None,
+    scale: float = 1.0,
 ) -> Tensor:
     """Return attention of a block of queries, whose first is number `first` if it is causal.
 
-    Scores are a row for each query, so that all that is done with them may be one kernel.
+    Scores are a row for each query, so that all that is done with them may be one kernel. They are
+    scaled where the exponential of each is taken: queries would be read and written once more.
     """
     scores = masked_scores(matmul(q, k, transpose_b=True), mask)
     is_seen = None
@@ -231,10 +238,11 @@ def attend_at_once(
         is_seen = greater_equal(number, iota(shape, 1))
     if v.shape[-2] == 0:
         return matmul(scores, v)
-    weights, total = softmax_weights(scores, -1, is_seen)
+    weights, total = softmax_weights(scores, -1, is_seen, scale)
     if rate is not None:
         weights = drop(weights, *rate)
-    return divide(matmul(weights, v), total)
+    # No less than 1, so its reciprocal is no more: a row is divided once.
+    return multiply(matmul(weights, v), divide(1.0, total))
 
 
 def masked_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -247,9 +255,11 @@ def masked_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def softmax_weights(
-    scores: Tensor, axis: int, is_seen: Tensor | None = None
+    scores: Tensor, axis: int, is_seen: Tensor | None = None, scale: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """Return what the softmax of `scores` along an axis divides, and by what: 1 if all are -inf.
+    """Return what the softmax of scores along an axis divides, and by what: 1 if all are -inf.
+
+    It is that of `scores` times a positive `scale`.
 
     The weights are divided by their sum behind the product: there are fewer values than weights.
     So is the gradient, whose other part, the sum over keys of weight and gradient, is then one
@@ -258,6 +268,8 @@ def softmax_weights(
     seen = scores if is_seen is None else where(is_seen, scores, -math.inf)
     greatest = stop_gradient(max_over(seen, axis, keepdims=True))
     apart = subtract(scores, where(equal(greatest, -math.inf), 0, greatest))
+    if scale != 1:
+        apart = multiply(apart, scale)
     weights = exp(apart if is_seen is None else where(is_seen, apart, -math.inf))
     total = sum_over(weights, axis, keepdims=True)
     # The greatest weight is 1: no sum is 0 but that of a query that attends to nothing.

@@ -125,6 +125,28 @@ def test_a_scale_may_be_a_tensor_and_has_a_gradient():
     np.testing.assert_allclose(values[1][1], slope, rtol=1e-7)
 
 
+@pytest.mark.parametrize("scale", [0.3, 7.0, 2, 0.0, -0.5, 1e-60, 1e30])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_scale_that_is_a_number_is_that_of_a_tensor(scale, causal):
+    """Scores are scaled by a positive number, and queries by others; all keys may be hidden."""
+    arrays, seen = operands("float64"), np.random.default_rng(3).random((2, QUERIES, KEYS)) < 0.6
+    seen[0, 1] = False
+    for mask in (None, seen, np.where(seen, 0.5, -np.inf)):
+        found = run(arrays, mask=mask, causal=causal, scale=scale)
+        tensor = sg.constant(np.float64(scale))
+        wanted = run(arrays, mask=mask, causal=causal, scale=tensor)
+        for mine, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-12)
+
+
+def test_one_division_a_query():
+    """Weights are summed up to 1 and more: what all values are multiplied by is one quotient."""
+    x = sg.placeholder((2, 16, 8), "float32")
+    graph = sg.Graph([attend(x, x, x)], [x])
+    (divided,) = (n for n in graph.nodes if n.op == "divide")
+    assert divided.output.shape == (2, 16, 1)
+
+
 @pytest.mark.parametrize("shapes", [((2, 4, 3), (2, 0, 3), (2, 0, 5)), ((2, 0, 3), (2, 4, 3))])
 def test_without_keys_there_are_zeros_and_without_queries_nothing(shapes):
     arrays = [np.ones(shape, np.float32) for shape in (*shapes, shapes[-1])[:3]]

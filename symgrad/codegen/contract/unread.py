@@ -29,7 +29,7 @@ def with_unread(plan: ContractPlan, read: Diagonals | None, target: Target) -> C
     """
     if read is None or plan.diagonal is not None or plan.method != "tile" or not can_lift(plan):
         return plan
-    is_even = plan.panels_of_run == plan.panels and plan.columns % plan.lanes == 0
+    is_even = plan.columns % plan.lanes == 0 and plan.column_run % plan.lanes == 0
     is_float = plan.compute == plan.dtype and plan.compute.is_float
     are_plain = not packs_within(plan) and plan.next_steps is None and plan.k > 0
     chains, _ = turns_of(plan, target, plan.tile_rows, plan.tile_columns)

@@ -49,6 +49,7 @@ from symgrad.codegen.loops.rewrite import (
 from symgrad.codegen.schedule.fuse_products import PART, in_parts, shared_loop
 from symgrad.codegen.schedule.parallelize import scratch_of_parts
 from symgrad.codegen.schedule.passes import Machine
+from symgrad.codegen.schedule.transpose_once import transpose_once
 from symgrad.codegen.schedule.vectorize import perfect_nest
 from symgrad.records import dataclass
 
@@ -243,7 +244,10 @@ def fuse_batches(
         place = places[buffer]
         return place, index_of(*index.terms, (PART, kept[place].count), const=index.const)
 
-    inside, scratch = _in_one_scratch(moved(bodies, change), params)
+    around = [*batch.names, PART]
+    inside, rows = transpose_once(moved(bodies, change), params, around, machine.target)
+    kept |= {p.name: p for p in rows}
+    inside, scratch = _in_one_scratch(inside, params)
     nest = in_parts(batch.axes, shared, parts, inside)
     left = [p for p in params if p.name not in places and p.mode != "scratch"]
     times = dict(scratch_of_parts((nest,), 1))

@@ -142,6 +142,7 @@ class Triangle:
     first: int
     stop: int
     dtype: str
+    panel: int = 0
 
     @property
     def mask(self) -> Array:
@@ -151,11 +152,13 @@ class Triangle:
     @property
     def kernel(self) -> Kernel:
         rows, columns, size = self.rows, self.columns, self.rows * self.columns
+        panel = self.panel
+        beside = f"({panel}, 1 {panel}:{40 * panel})" if panel else f"({columns}, 1)"
         chosen = f"""c: bool = m[{columns}*za + zb] e: KIND = exp(zt)
             s: KIND = select(c, e, 2.0:KIND) z[{columns}*za + zb] = s"""
         text = " ".join(
             (
-                self._product("x", f"({columns}, 1)", f"x[{columns}*xa + xb] = xt"),
+                self._product("x", beside, f"x[{columns}*xa + xb] = xt"),
                 self._chosen("x"),
                 self._product("y", "(1, 40)", f"y[{columns}*ya + yb] = yt"),
                 self._chosen("y"),
@@ -192,8 +195,9 @@ class Triangle:
 
 
 TRIANGLES = [
-    (64, 64, -63, 1), (64, 64, 0, 64), (64, 320, -63, 257), (96, 160, -20, 33), (50, 128, 30, 128),
-    (64, 64, 40, 64), (70, 32, -69, -30),
+    (64, 64, -63, 1, 0), (64, 64, 0, 64, 0), (64, 320, -63, 257, 0), (96, 160, -20, 33, 0),
+    (50, 128, 30, 128, 0), (64, 64, 40, 64, 0), (70, 32, -69, -30, 0), (64, 320, -63, 257, 64),
+    (96, 128, -20, 33, 64), (64, 96, -9, 20, 48),
 ]  # fmt: skip
 
 
@@ -202,8 +206,8 @@ TRIANGLES = [
 def test_no_bit_changes_whatever_is_where_nothing_reads(name, dtype):
     """Neither by what memory holds, nor by products that are not finite."""
     target = target_named(name)
-    for rows, columns, first, stop in TRIANGLES:
-        triangle = Triangle(rows, columns, first, stop, dtype)
+    for rows, columns, first, stop, panel in TRIANGLES:
+        triangle = Triangle(rows, columns, first, stop, dtype, panel)
         kernel = triangle.kernel
         told = leave_out_unread(kernel, {"m": triangle.mask.reshape(-1)}, target)
         verify_kernel(told)
@@ -235,6 +239,16 @@ def test_vectors_are_left_out():
     assert not is_left[triangle.mask].any()
     assert not is_left[63].any()
     assert is_left[0, plan.whole_vectors(plan.tile_rows) :].all()
+
+
+def test_vectors_are_left_out_of_panels():
+    triangle = Triangle(64, 128, -63, 65, "float32", panel=64)
+    told = leave_out_unread(
+        triangle.kernel, {"m": triangle.mask.reshape(-1)}, target_named("x86-64-v3")
+    )
+    product = next(s for s in told.body if isinstance(s, Product))
+    assert product.rhs.column_digits == ((64, 2560),)
+    assert product.read == (-63, 65)
 
 
 def told_in(step: Executable) -> list[tuple[int, int]]:
