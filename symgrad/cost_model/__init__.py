@@ -150,6 +150,7 @@ BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
 # Bytes of a row from which on another is asked for while this is swept several times; fewer where
 # they are of one array, and so far ahead. Lines of a matrix with each row, its terms for each byte.
 LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
+BYTES_WRITTEN_AHEAD = 1 << 10  # of results of rows that are asked for, which soon are in the way
 # Rows that blocks sweep over are asked for so far ahead, which stays in the nearest cache until it
 # is read, where they are so many times what a core may take of a shared cache: of fewer a processor
 # is in time by itself.

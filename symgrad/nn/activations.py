@@ -26,9 +26,9 @@ from symgrad.graph.ops.arithmetic import (
     subtract,
 )
 from symgrad.graph.ops.comparison import equal, greater, less_equal, where
-from symgrad.graph.ops.conversion import size_of, stop_gradient
+from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import broadcast_together, float_operand, real_operand
-from symgrad.graph.ops.reduction import max as max_over
+from symgrad.graph.ops.greatest_numbers import greatest_number
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import squeeze
 from symgrad.graph.ops.transcendental import exp, expm1, log, log1p
@@ -196,7 +196,7 @@ def logsumexp(x: Any, /, axis: Any = None, b: Any = None, *, keepdims: bool = Fa
 def _offset(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Return the greatest element along `axes`, which are kept, or 0 where that is infinite."""
     # Of a row of -inf the difference to its maximum would be nan.
-    greatest = stop_gradient(max_over(x, axes, keepdims=True))
+    greatest = greatest_number(x, axes)
     return where(isfinite(greatest), greatest, 0)
 
 
@@ -210,7 +210,7 @@ def softmax(x: Any, /, axis: Any = -1) -> Tensor:
     """
     x = float_operand(x)
     axes = normalize_axes("softmax", axis, x.ndim)
-    weights = exp(subtract(x, stop_gradient(max_over(x, axes, keepdims=True))))
+    weights = exp(subtract(x, greatest_number(x, axes)))
     # The sum is 1 or more, of weights that are 1 at most: one division a row does for all.
     return multiply(weights, divide(1, sum_over(weights, axes, keepdims=True)))
 
@@ -224,7 +224,7 @@ def log_softmax(x: Any, /, axis: Any = -1) -> Tensor:
     """
     x = float_operand(x)
     axes = normalize_axes("log_softmax", axis, x.ndim)
-    shifted = subtract(x, stop_gradient(max_over(x, axes, keepdims=True)))
+    shifted = subtract(x, greatest_number(x, axes))
     return subtract(shifted, log(sum_over(exp(shifted), axes, keepdims=True)))
 
 

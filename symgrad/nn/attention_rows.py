@@ -35,10 +35,9 @@ from symgrad.graph.operands import broadcast_shapes, cast, constant
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.comparison import equal, greater_equal, where
 from symgrad.graph.ops.contraction import matmul
-from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.gathering import iota
+from symgrad.graph.ops.greatest_numbers import greatest_number
 from symgrad.graph.ops.padding import pad
-from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reshape
@@ -266,7 +265,7 @@ def softmax_weights(
     over the values instead. Those of keys that are not `is_seen` are 0, beside nan as well.
     """
     seen = scores if is_seen is None else where(is_seen, scores, -math.inf)
-    greatest = stop_gradient(max_over(seen, axis, keepdims=True))
+    greatest = greatest_number(seen, (axis % seen.ndim,))
     apart = subtract(scores, where(equal(greatest, -math.inf), 0, greatest))
     if scale != 1:
         apart = multiply(apart, scale)

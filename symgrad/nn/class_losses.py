@@ -21,7 +21,7 @@ from symgrad.graph.ops.comparison import (
     not_equal,
     where,
 )
-from symgrad.graph.ops.conversion import size_of, stop_gradient
+from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import (
     broadcast_target,
     broadcast_together,
@@ -30,10 +30,10 @@ from symgrad.graph.ops.elementwise import (
     float_operand,
 )
 from symgrad.graph.ops.gathering import gather, iota
+from symgrad.graph.ops.greatest_numbers import greatest_number
 from symgrad.graph.ops.indexing import as_int64, take_along_axis
 from symgrad.graph.ops.picking import checked_index, pick
 from symgrad.graph.ops.reduction import any as any_of
-from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import mean
 from symgrad.graph.ops.reduction import min as min_over
 from symgrad.graph.ops.reduction import sum as sum_over
@@ -159,7 +159,7 @@ def _cross_entropies(
 
 def _shifted(logits: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the greatest logits, how far all are below them, and log(sum(exp)) of that."""
-    greatest = stop_gradient(max_over(logits, axis, keepdims=True))
+    greatest = greatest_number(logits, (axis % logits.ndim,))
     shifted = subtract(logits, greatest)
     return squeeze(greatest, axis), shifted, log(sum_over(exp(shifted), axis))
 

@@ -11,6 +11,7 @@ import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.ops.gathering import gather, iota, set_rows
+from symgrad.graph.ops.greatest_numbers import greatest_number
 from symgrad.graph.ops.numeric_checks import stop_if
 from symgrad.graph.ops.structure import broadcast_to
 from tests.support.case import BOOL, FLOATS, NUMBERS, Case, Real, Whole
@@ -144,6 +145,10 @@ _REDUCTIONS = (
     *_reduction("all", np.all, Real(_BLOCK), accepts=_EVERY, order=0),
     *_search("argmax"),
     *_search("argmin"),
+    *(Case(f"fmax_{axes}", "fmax", lambda x, axes=axes: greatest_number(x, axes),
+           lambda x, axes=axes: np.fmax.reduce(x, axis=axes, keepdims=True, initial=-np.inf),
+           (Real(_BLOCK),), FLOATS, order=0, also=(((1, 1, 1),), ((2, 3, 0),)))
+      for axes in ((1,), (0, 1))),
 )  # fmt: skip
 
 

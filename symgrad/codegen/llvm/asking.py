@@ -17,6 +17,7 @@ from symgrad.codegen.loops.next_rows import (
     next_of_windows,
     next_rows,
     read_first,
+    results_ahead,
     rows_ahead,
     rows_behind,
     sweeps,
@@ -49,6 +50,7 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
             rows = rows_ahead(loop.extent * scope.params[buffer].dtype.itemsize)
             ahead = replace(index, const=index.const + (rows - 1) * loop.extent)
             _ask_for(scope, buffer, ahead, is_near=True)
+        _ask_for_results(scope, loop)
         return
     asked = set()
     for buffer, index in walks(loop):
@@ -73,6 +75,7 @@ def emit_asking_in_fold(scope: KernelScope, fold: Fold) -> None:
     if along == fold.var:
         for buffer, index in _asked_of_rows(scope, scope.around, fold):
             _ask_for(scope, buffer, index, is_near=True)
+        _ask_for_results(scope, fold)
         return
     for buffer, index in next_of_windows(scope.around, along, fold):
         _ask_for(scope, buffer, index, is_near=False)
@@ -89,6 +92,12 @@ def _asked_of_rows(scope: KernelScope, around: For, fold: Fold) -> list[tuple[st
         (buffer, replace(index, const=index.const + BYTES_ASKED_AHEAD // sizes[buffer]))
         for buffer, index in read_first(fold)
     ]
+
+
+def _ask_for_results(scope: KernelScope, loop: For | Fold) -> None:
+    """Ask for what a loop along rows writes soon: a store waits for the line that it changes."""
+    for buffer, index in results_ahead(loop, scope.params, scope.target):
+        _ask_for(scope, buffer, index, is_near=True, is_write=True)
 
 
 def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:

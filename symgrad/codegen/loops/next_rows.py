@@ -37,8 +37,9 @@ A loop along rows of which each stage has another one, as of a pipeline,
     }
 
 reads one of them first, `x[1024*a + k]`, and further on what is behind that place: rows follow one
-another. Which loop asks, and where it pays, is decided in `schedule/ask_for_rows.py`, in
-`schedule/ask_for_windows.py` and in `schedule/pipeline_rows.py`; how, in `llvm/asking.py`.
+another. What any loop along rows writes goes on behind that place, too. Which loop asks, and where
+it pays, is decided in `schedule/ask_for_rows.py`, in `schedule/ask_for_windows.py` and in
+`schedule/pipeline_rows.py`; how, in `llvm/asking.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
-from symgrad.codegen.loops.language import Fold, For, Index, Reduction
+from symgrad.codegen.loops.language import Fold, For, Index, Param, Reduction
 from symgrad.codegen.loops.rewrite import (
     accesses,
     buffers_used,
@@ -55,7 +56,8 @@ from symgrad.codegen.loops.rewrite import (
     substitute_variable,
 )
 from symgrad.codegen.loops.strided import IndexAtom
-from symgrad.cost_model import BYTES_ASKED_AHEAD, BYTES_OF_BLOCKS_AHEAD
+from symgrad.codegen.target import Target
+from symgrad.cost_model import BYTES_ASKED_AHEAD, BYTES_OF_BLOCKS_AHEAD, BYTES_WRITTEN_AHEAD
 
 
 def sweeps(around: For, extent: int) -> list[For | Reduction]:
@@ -166,6 +168,29 @@ def read_first(fold: Fold) -> list[tuple[str, Index]]:
         factors = [factor for atom, factor in index.terms if atom != fold.var]
         if buffer not in stored and index.coefficient(fold.var) == 1 and fold.extent in factors:
             found.setdefault(buffer, index)
+    return list(found.items())
+
+
+def results_ahead(
+    loop: For | Fold, params: Mapping[str, Param], target: Target
+) -> list[tuple[str, Index]]:
+    """Return what a loop along rows that asks will write a little later, and does not read.
+
+    That is none where the caches of a core hold all that a kernel reaches, or where a processor
+    follows what is written by itself. Rows lie side by side and are as long as the loop.
+    """
+    total = sum(param.nbytes for param in params.values())
+    if not loop.asks or target.follows_pages or total <= target.memory.l2_bytes:
+        return []
+    loaded, stored = buffers_used(loop.body)
+    found: dict[str, Index] = {}
+    for buffer, index in accesses(loop.body):
+        if buffer not in stored - loaded or params[buffer].mode != "out":
+            continue
+        factors = [factor for atom, factor in index.terms if atom != loop.var]
+        if index.coefficient(loop.var) == 1 and loop.extent in factors:
+            ahead = index.const + BYTES_WRITTEN_AHEAD // params[buffer].dtype.itemsize
+            found.setdefault(buffer, replace(index, const=ahead))
     return list(found.items())
 
 

@@ -13,10 +13,12 @@ long elementwise loops, which some kernels may have become together, ask for the
 
 from __future__ import annotations
 
+from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.schedule.ask_ahead import ask_ahead as marked_for_pages
 from symgrad.codegen.schedule.ask_for_matrices import ask_for_matrices
+from symgrad.codegen.schedule.ask_for_rows import ask_for_results
 from symgrad.codegen.schedule.ask_for_rows import ask_for_rows as marked_for_rows
 from symgrad.codegen.schedule.ask_for_windows import ask_for_windows as marked_for_windows
 from symgrad.codegen.target import Target
@@ -30,7 +32,12 @@ def ask_for_rows(program: Program, target: Target) -> Program:
 
 
 def ask_ahead(program: Program, target: Target) -> Program:
-    """Return `program` with kernels that ask for the next page or matrix where that pays."""
-    return rewrite_kernels(
-        program, lambda kernel: ask_for_matrices(marked_for_pages(kernel, target), target)
-    )
+    """Return `program` with kernels that ask for the next page or matrix where that pays.
+
+    And for rows of results, where stages have become the loops that write them.
+    """
+
+    def asking(kernel: Kernel) -> Kernel:
+        return ask_for_matrices(marked_for_pages(ask_for_results(kernel, target), target), target)
+
+    return rewrite_kernels(program, asking)

@@ -25,6 +25,7 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule import distribute_rows as schedule
+from symgrad.codegen.schedule.accumulate_columns import begin_with_cleared
 from symgrad.codegen.target import Target
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
@@ -40,6 +41,7 @@ def distribute_rows(program: Program, target: Target, *, pipelines: bool = False
         if not isinstance(instr, Launch):
             return instr
         kernel = schedule.distribute_rows(instr.kernel, target, pipelines=pipelines)
+        kernel = kernel if pipelines else begin_with_cleared(kernel)
         arguments = _resized(instr, kernel, named)
         if kernel == instr.kernel or arguments is None:
             return instr

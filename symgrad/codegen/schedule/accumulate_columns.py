@@ -18,7 +18,8 @@ rows has read before. A row is in the nearest cache then, and a block of rows is
 again, one row after another as columns do, takes as long as to compute the rest of a norm. The sums
 are read and written once a row instead, where they fit in that cache beside the row. The first row
 adds to the identity each time it is done, so a pipeline may begin with it early. Terms are added in
-the same order, and no result changes.
+the same order, and no result changes. Where no pipeline has come of it, the first row may add to
+what has been stored (`begin_with_cleared`).
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.rewrite import (
     accesses,
     buffers_used,
+    drop_unused,
     free_values,
     index_extents,
     map_indices,
@@ -66,6 +68,68 @@ def accumulate_columns(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with sums down columns in the loop over rows before them, where it pays."""
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=tuple(_in_all(kernel.body, (), params, target)))
+
+
+def begin_with_cleared(kernel: Kernel) -> Kernel:
+    """Return `kernel` with first rows that add to what is stored before the loop over rows.
+
+    That is the identity. A choice of it for the first row is for pipelines alone, which do that row
+    several times: each vector would choose between it and what is in memory.
+    """
+    return replace(kernel, body=_begun(kernel.body))
+
+
+def _begun(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    cleared: dict[str, For] = {}
+    found: list[Stmt] = []
+    for statement in body:
+        loaded, stored = buffers_used((statement,))
+        new = statement
+        if isinstance(statement, For) and statement.vector == 1:
+            sums = accumulators(statement) if statement.ordered else set()
+            known = {name: loop for name, loop in cleared.items() if name in sums}
+            new = _begun_with(statement, known) if known else statement
+            new = replace(new, body=_begun(new.body))
+        found.append(new)
+        cleared = {name: loop for name, loop in cleared.items() if name not in stored}
+        if isinstance(statement, For) and not loaded:
+            cleared |= dict.fromkeys(stored, statement)
+    return tuple(found)
+
+
+def _begun_with(rows: For, cleared: Mapping[str, For]) -> For:
+    """Return a loop over rows that loads sums in the first row, too, where that is stored."""
+    firsts = _firsts(rows)
+    body: list[Stmt] = []
+    for inner in rows.body:
+        if not isinstance(inner, For):
+            body.append(inner)
+            continue
+        loads = {s.name: s.value for s in inner.body if isinstance(s, Let)}
+        begun = {
+            s.name: load
+            for s in inner.body
+            if isinstance(s, Let)
+            and isinstance(s.value, Select)
+            and s.value.condition in firsts
+            and isinstance(s.value.otherwise, Ref)
+            and isinstance(load := loads.get(s.value.otherwise.name), Load)
+            and load.buffer in cleared
+            and _is_stored(s.value.chosen, inner, load, cleared[load.buffer])
+        }
+        lets = (
+            replace(s, value=begun[s.name]) if isinstance(s, Let) and s.name in begun else s
+            for s in inner.body
+        )
+        body.append(replace(inner, body=tuple(lets)))
+    return replace(rows, body=drop_unused(body, set()))
+
+
+def _is_stored(atom: Atom, loop: For, load: Load, before: For) -> bool:
+    """Return whether a loop `before` has stored an atom wherever `loop` loads."""
+    at = Index(0, ((before.var, 1),))
+    store = Store(load.buffer, substitute_variable(load.index, loop.var, at), atom)
+    return isinstance(atom, Const) and before.extent == loop.extent and store in before.body
 
 
 def accumulators(loop: For) -> set[str]:

@@ -27,7 +27,10 @@ Blocks of rows, of each of which something is folded before all of them are read
 
 are in a near cache when they are read again, and memory rests then too. There it is the first folds
 that ask for what is further on, where no cache holds all rows: each computes little beside what it
-reads, so memory has the time of both loops. No result changes.
+reads, so memory has the time of both loops.
+
+A loop that asks, asks for what it writes, too, a little further on, where a processor does not
+follow that by itself. No result changes.
 """
 
 from __future__ import annotations
@@ -38,7 +41,13 @@ from dataclasses import replace
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
-from symgrad.codegen.loops.next_rows import next_of_blocks, next_rows, rows_behind, sweeps
+from symgrad.codegen.loops.next_rows import (
+    next_of_blocks,
+    next_rows,
+    results_ahead,
+    rows_behind,
+    sweeps,
+)
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BYTES_SWEPT,
@@ -53,6 +62,43 @@ def ask_for_rows(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with one sweep over each long row marked to ask for the next one."""
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=_marked(kernel.body, params, target))
+
+
+def ask_for_results(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with folds that write rows asking for these, where others ask for rows.
+
+    A store waits for the line that it changes, as a load does, and rows that are swept are written
+    in bursts.
+    """
+    params = {param.name: param for param in kernel.params}
+    return replace(kernel, body=_asking_for_results(kernel.body, params, target))
+
+
+def _asking_for_results(
+    body: Sequence[Stmt], params: dict[str, Param], target: Target
+) -> tuple[Stmt, ...]:
+    found: list[Stmt] = []
+    for statement in body:
+        new = statement
+        if isinstance(statement, For) and statement.vector == 1:
+            inner = _asking_for_results(statement.body, params, target)
+            if any(s.asks for s in _along_rows(inner)):
+                inner = tuple(_asking(statement, s, params, target) for s in inner)
+            new = replace(statement, body=inner)
+        found.append(new)
+    return tuple(found)
+
+
+def _along_rows(body: Sequence[Stmt]) -> list[For | Fold]:
+    loops: list[For | Fold] = [s for s in body if isinstance(s, For)]
+    return loops + [s for s in body if isinstance(s, Fold)]
+
+
+def _asking(around: For, statement: Stmt, params: dict[str, Param], target: Target) -> Stmt:
+    if not isinstance(statement, Fold) or statement.lanes == 1 or rows_behind(around, statement):
+        return statement
+    asking = replace(statement, asks=True)
+    return asking if results_ahead(asking, params, target) else statement
 
 
 def _marked(body: Sequence[Stmt], params: dict[str, Param], target: Target) -> tuple[Stmt, ...]:

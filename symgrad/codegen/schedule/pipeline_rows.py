@@ -122,11 +122,12 @@ def pipeline_rows(
 def _asks(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
     """Return whether a fold asks for what is further on: long rows that no cache of a core holds.
 
-    Short rows are read as fast as they are computed with.
+    Short rows are read as fast as they are computed with, where a processor follows these walks.
     """
     read = [params[buffer].dtype.itemsize for buffer, _ in read_first(fold)]
     total = sum(params[name].nbytes for name in set().union(*buffers_used(fold.body)))
-    return fold.extent * min(read, default=0) >= LEAST_ROW_ASKED and total > target.memory.l2_bytes
+    least = LEAST_ROW_ASKED if target.follows_pages else 1
+    return fold.extent * min(read, default=0) >= least and total > target.memory.l2_bytes
 
 
 def _rows_kept(stages: Sequence[StageBody], scratch: Mapping[str, int], apart: int) -> int:

@@ -36,10 +36,12 @@ from symgrad.codegen.loops.next_rows import (
     next_of_blocks,
     next_rows,
     read_first,
+    results_ahead,
     rows_ahead,
     rows_behind,
     sweeps,
 )
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
 from symgrad.codegen.schedule.interleave import live_values
@@ -48,13 +50,13 @@ from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import BYTES_ASKED_AHEAD, SHARE_OF_LOOP, SHARING_CYCLES
+from symgrad.cost_model import BYTES_ASKED_AHEAD, BYTES_WRITTEN_AHEAD, SHARE_OF_LOOP, SHARING_CYCLES
 
 
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
     """Return why the loops, folds and products of a kernel are computed as they are, each once."""
     sizes = {param.name: param.dtype.itemsize for param in kernel.params}
-    found = [*_apart_reasons(kernel.body, target)]
+    found = [*_apart_reasons(kernel.body, target), *_result_reasons(kernel, target)]
     for statement in kernel.body:
         if isinstance(statement, For):
             found += _page_reasons(statement, target, sizes)
@@ -93,6 +95,20 @@ def _reasons(
                 yield sort_plan(statement, target).reason
             case Let() | Store() | Check():
                 pass
+
+
+def _result_reasons(kernel: Kernel, target: Target) -> Iterator[str]:
+    params = {param.name: param for param in kernel.params}
+    for rows in statements(kernel.body):
+        inner = rows.body if isinstance(rows, For) and rows.vector == 1 else ()
+        loops: list[For | Fold] = [s for s in inner if isinstance(s, Fold)]
+        loops += [s for s in inner if isinstance(s, For)]
+        for loop in loops:
+            if found := results_ahead(loop, params, target):
+                yield (
+                    f"{loop.var} asks for what it writes {BYTES_WRITTEN_AHEAD:,} bytes further on "
+                    f"in {len(found)} results: no cache of a core has these lines"
+                )
 
 
 def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.contraction import contract, einsum_op
+from symgrad.graph.ops.greatest_numbers import fmax_op
 from symgrad.graph.ops.reduction import all_op, any_op, max_op, min_op, prod, prod_op
 from symgrad.graph.ops.reduction import any as any_over
 from symgrad.graph.ops.reduction import max as max_over
@@ -34,7 +35,7 @@ from symgrad.graph.types import static
 from symgrad.passes.rewrites.rules import Holds
 from symgrad.passes.rewrites.structure import axes_of, structural
 
-_REDUCTIONS = (sum_op, prod_op, max_op, min_op, any_op, all_op)
+_REDUCTIONS = (sum_op, prod_op, max_op, min_op, fmax_op, any_op, all_op)
 _Labels = tuple[str, str, str]
 
 

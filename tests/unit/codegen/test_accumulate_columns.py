@@ -10,7 +10,11 @@ from symgrad.codegen.loops.language import For, Kernel, Store
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
-from symgrad.codegen.schedule.accumulate_columns import accumulate_columns, accumulators
+from symgrad.codegen.schedule.accumulate_columns import (
+    accumulate_columns,
+    accumulators,
+    begin_with_cleared,
+)
 from symgrad.codegen.schedule.distribute_rows import distribute_rows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.target import target_named
@@ -91,6 +95,35 @@ def test_the_last_stage_of_rows_adds_them_up(pipelines):
     text = print_kernel(kernel)
     assert ("for i in 0..514 ordered" if pipelines else "for i.row in 0..8 ordered") in text
     _assert_same(kernel)
+
+
+def test_the_first_row_adds_to_what_has_been_stored():
+    kernel = begin_with_cleared(accumulate_columns(parse_kernel(COLUMNS), TARGET))
+    text = print_kernel(kernel)
+    assert "select" not in text
+    assert "eq(" not in text
+    _assert_same(kernel)
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("sums[l.clear] = 0.0", "sums[l.clear] = 1.0"),
+        ("sums[l.clear] = 0.0", "most[l.clear] = 0.0"),
+        ("for l.clear in 0..128", "for l.clear in 0..64"),
+    ],
+)
+def test_what_has_not_been_stored_is_chosen(what, by):
+    text = print_kernel(accumulate_columns(parse_kernel(COLUMNS), TARGET))
+    assert what in text
+    kernel = parse_kernel(text.replace(what, by))
+    assert "select(m.first, 0.0, q.before)" in print_kernel(begin_with_cleared(kernel))
+
+
+def test_a_pipeline_goes_on_choosing_what_its_first_row_adds_to():
+    summed = accumulate_columns(parse_kernel(COLUMNS), TARGET)
+    kernel = distribute_rows(summed, TARGET, pipelines=True)
+    assert print_kernel(begin_with_cleared(kernel)) == print_kernel(kernel)
 
 
 @pytest.mark.parametrize(

@@ -132,4 +132,4 @@ def test_a_launch_that_keeps_a_row_says_what_it_came_of():
     step = step_of(softmax()[0], 1)
     (launch,) = step.program.launches
     assert len(step.sources.groups_of(launch)) == 6
-    assert {"exp", "sum", "max"} <= {node.op for node in step.sources.nodes_of(launch)}
+    assert {"exp", "sum", "fmax"} <= {node.op for node in step.sources.nodes_of(launch)}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from symgrad.codegen import ir
+from symgrad.codegen.native.jit import optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph.dtypes import DType, float32, float64
 from tests.unit.codegen.test_scalar_ops import (
@@ -55,6 +56,14 @@ def test_powers_of_two_are_looked_up_where_a_product_and_a_sum_are_rounded_once(
     emit_array_kernel(module, target_named(target_name), kernel, inline_math=True)
     found = re.findall(r"call .* @\"(llvm\.\w+\.[\w.]*(?:perm|tbl)[\w.]*)\"", str(module))
     assert found == lookups
+
+
+def test_a_place_in_a_table_is_what_a_shift_has_left_in_the_low_bits() -> None:
+    module, target = ir.Module("exponentials"), target_named("x86-64-v4")
+    emit_array_kernel(module, target, op_kernel("exp", float32, 16), inline_math=True)
+    text = str(optimize(str(module), target, 3))
+    assert "permvar" in text
+    assert not re.search(r" (add|sub|and) <16 x i32>", text)
 
 
 def test_powers_of_e_at_their_ends_and_of_zero() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.language import Check, Fold, For, Kernel, Store
-from symgrad.codegen.loops.next_rows import read_first
+from symgrad.codegen.loops.next_rows import read_first, results_ahead
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
@@ -100,7 +100,9 @@ def test_long_rows_that_no_cache_of_a_core_holds_are_asked_for():
     step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
     (kernel,) = step.kernels
     assert any("bytes further on in 2 buffers" in reason for reason in kernel.reasons)
-    assert "asks" not in print_kernel(_pipelined(ROWS))  # short ones
+    assert "asks" in print_kernel(_pipelined(ROWS))
+    follows = replace(TARGET, follows_pages=True)
+    assert "asks" not in print_kernel(_pipelined(ROWS, follows))  # short ones
     few = sg.placeholder((32, 1024))  # in the caches of a core
     assert "asks" not in sg.compile([few], sg.nn.softmax(few), target="x86-64-v4").ir("loops")
     text = step.ir("loops")
@@ -110,6 +112,27 @@ def test_long_rows_that_no_cache_of_a_core_holds_are_asked_for():
     places = [index.terms[0] for _, index in read_first(fold)]
     checks = [s.name for s in rows.body if isinstance(s, Check)]
     assert places == [(checks[0], 1024), (checks[2], 1024)]  # the first stages that read x and g
+
+
+def test_rows_of_results_are_asked_for_where_no_cache_of_a_core_holds_them():
+    x, g = sg.placeholder((256, 1024)), sg.placeholder((256, 1024))
+    y = sg.nn.softmax(x)
+    step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
+    (kernel,) = step.kernels
+    assert any("1,024 bytes further on in 2 results" in reason for reason in kernel.reasons)
+    text = step.ir("loops")
+    parsed = parse_kernel(text[text.index("kernel @") : text.index("program @")])
+    (rows,) = (s for s in parsed.body if isinstance(s, For) and s.vector == 1)
+    (fold,) = (s for s in rows.body if isinstance(s, Fold))
+    params = {param.name: param for param in parsed.params}
+    found = results_ahead(fold, params, TARGET)
+    outputs = {p.name for p in parsed.params if p.mode == "out" and p.count == 256 * 1024}
+    assert {buffer for buffer, _ in found} == outputs
+    assert {index.const for _, index in found} == {256}
+    assert results_ahead(fold, params, replace(TARGET, follows_pages=True)) == []
+    few = {name: replace(param, count=1024) for name, param in params.items()}
+    assert results_ahead(fold, few, TARGET) == []  # in the caches of a core
+    assert results_ahead(replace(fold, asks=False), params, TARGET) == []
 
 
 def test_a_kernel_says_how_its_rows_are_pipelined():

@@ -78,11 +78,11 @@ def _by_ones(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Word]:
 
 def _by_sixteenths(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Word]:
     """Return a power of e between 0.97 and 2, n as a float to round down, and so as a word."""
-    n, sixteenths = f.nearest_piece(x, table.LOG2_E, _SIXTEENTHS)
+    n, place, sixteenths = f.nearest_piece(x, table.LOG2_E, _SIXTEENTHS)
     r = _reduce(f, x, n)
     if low is not None:
         r = r + low
-    part = looked_up(f, table.EXP2_SIXTEENTHS["f32"], sixteenths)
+    part = looked_up(f, table.EXP2_SIXTEENTHS["f32"], place)
     beyond = f.mul_add(r * r, f.polynomial(r, table.EXP_NEAR["f32"]), r)
     whole = sixteenths.floor_shifted(_SIXTEENTHS.bit_length() - 1)
     return f.mul_add(part, beyond, part), n, whole

@@ -108,16 +108,20 @@ class Floats:
         shift is by a constant and not by a conversion, which would be undefined for nan and which
         SSE2 has not for 64-bit integers.
         """
-        return self.nearest_piece(x, reciprocal, 1)
+        n, _, word = self.nearest_piece(x, reciprocal, 1)
+        return n, word
 
-    def nearest_piece(self, x: Real, reciprocal: float, pieces: int) -> tuple[Real, Word]:
+    def nearest_piece(self, x: Real, reciprocal: float, pieces: int) -> tuple[Real, Word, Word]:
         """Return the multiple of 1 / pieces nearest to x * reciprocal, and how many pieces it has.
 
-        `pieces` is a power of 2. Right for |x * reciprocal| < 2**(digits - 1) / pieces.
+        `pieces` is a power of 2. Right for |x * reciprocal| < 2**(digits - 1) / pieces. Between
+        the two is a word whose low bits, but for the upper two of the digits, are those of the
+        count: one operation less for what needs no others.
         """
         shifter, shifter_bits = self._shifter_of(pieces)
         shifted = self.mul_add(x, reciprocal, shifter)
-        return shifted - shifter, self.bits(shifted) - shifter_bits
+        word = self.bits(shifted)
+        return shifted - shifter, word, word - shifter_bits
 
     def _shifter_of(self, pieces: int) -> tuple[float, int]:
         """Return what leaves in the low bits, added to a small number, how many pieces it has.
