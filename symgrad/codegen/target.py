@@ -87,7 +87,8 @@ class Target:
     the next one. The walk of a load under a mask it does not follow. Where its second-level cache
     `includes_code` of the first one, code that runs from the latter alone leaves both when data
     take its place in the former. One that `meets_products_late` has a small product of a batch in
-    no near cache when it gets there: all that one meets is asked for by the tiles of the one before.
+    no near cache when it gets there: the tiles of the one before ask for it. One that `issues_few`
+    instructions, four at a time, has little to spare for more than two multiply-adds and a load.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Target:
     follows_pages: bool = False
     includes_code: bool = False
     meets_products_late: bool = False
+    issues_few: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -136,7 +138,7 @@ class Target:
             self, name=named.name, cpu=cpu, features=features,
             bfloat16_unit=None, follows_pages=named.follows_pages,
             includes_code=named.includes_code, meets_products_late=named.meets_products_late,
-            memory=named.memory,
+            issues_few=named.issues_few, memory=named.memory,
         )  # fmt: skip
 
     @property
@@ -275,6 +277,8 @@ _FOLLOW_PAGES = frozenset({"znver5"})
 _INCLUDE_CODE = frozenset({"znver5"})
 # And of these: small products of a megabyte take up to 1.25 times as long if nothing asks for them.
 _MEET_PRODUCTS_LATE = frozenset({"cascadelake"})
+# And of these: short loops of small products take up to 1.07 times as long step by step.
+_ISSUE_FEW = frozenset({"cascadelake"})
 
 
 @cache
@@ -332,6 +336,7 @@ def _native() -> Target:
         return replace(
             target, bfloat16_unit=_bfloat16_unit(host), follows_pages=follows_pages,
             includes_code=cpu in _INCLUDE_CODE, meets_products_late=cpu in _MEET_PRODUCTS_LATE,
+            issues_few=cpu in _ISSUE_FEW,
         )  # fmt: skip
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:

@@ -46,7 +46,10 @@ class TileAsking:
         self._stored = stored
 
     def places(
-        self, at: TileOfBlock, near: tuple[ir.Value, ir.Value], result: ir.Value | None
+        self,
+        at: TileOfBlock,
+        near: tuple[ir.Value, ir.Value],
+        result: ir.Value | None = None,
     ) -> tuple[ir.Value, ...]:
         """Return where the microkernel of a tile, which reads what is `near`, begins to ask.
 
@@ -141,7 +144,10 @@ class TileAsking:
     ) -> tuple[ir.Value, ...]:
         """Return where the parts begin, of what the next product meets, that a tile asks for."""
         builder, plan = self._builder, self._plan
-        operands = self._places.left_at(index(0), index(0)), self._places.right_at(index(0), index(0))
+        operands = (
+            self._places.left_at(index(0), index(0)),
+            self._places.right_at(index(0), index(0)),
+        )
         begins = zip((*operands, result), next_places(plan), strict=True)
         places = []
         sizes = iter(bytes_a_step(plan))

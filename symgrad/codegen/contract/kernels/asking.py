@@ -19,7 +19,6 @@ from symgrad.codegen.target import Target
 from symgrad.cost_model.products import CODE_BYTES, STEPS_A_LINE
 from symgrad.records import dataclass
 
-
 Asked = TypeVar("Asked")
 
 

@@ -69,10 +69,10 @@ def can_ask_for_product(plan: ContractPlan, target: Target) -> bool:
     It is for a processor that meets that late, and for tiles that ask for nothing else.
     """
     asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
-    asks = asks or plan.next_steps is not None or plan.goes_on is not None or plan.met > 0
+    is_free = not asks and plan.next_steps is None and plan.goes_on is None and plan.met == 0
     is_whole = plan.k_blocks == 1 and plan.pack_left == "none" and not plan.borders
     is_plain = is_whole and not has_digits(plan) and plan.part_rows == plan.part_columns == 0
-    return target.meets_products_late and plan.method == "tile" and is_plain and not asks
+    return target.meets_products_late and plan.method == "tile" and is_plain and is_free
 
 
 def bytes_a_step(plan: ContractPlan) -> tuple[int, ...]:
@@ -104,8 +104,12 @@ def right_lines_a_step(plan: ContractPlan) -> int:
     lines = -(-plan.next_right // line)
     steps = plan.row_tiles * plan.panels * plan.k
     asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
-    asks = asks or plan.asks_for_product
-    is_free = not asks and plan.goes_on is None and plan.k_blocks == 1 and not plan.has_pieces
+    is_free = (
+        not (asks or plan.asks_for_product)
+        and plan.goes_on is None
+        and plan.k_blocks == 1
+        and not plan.has_pieces
+    )
     is_packed = plan.pack_right in ("transpose", "split") and plan.right.column_stride == plan.k
     is_few = 0 < steps <= MOST_STEPS_A_RIGHT_LINE * lines
     return -(-lines // steps) if is_free and is_packed and is_few else 0

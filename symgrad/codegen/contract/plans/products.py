@@ -219,7 +219,9 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     size = plan.k * plan.columns
     is_turned = plan.pack_right in ("transpose", "split") and plan.right.row_stride == 1
     is_asked = is_turned or plan.method == "held" or can_ask_for_product(plan, target)
-    is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // 4
+    # Tiles have time for more lines than a packer.
+    share = 2 if can_ask_for_product(plan, target) else 4
+    is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // share
     return size if is_asked and is_small and _steps_by(right, size) else 0
 
 
