@@ -129,6 +129,8 @@ def test_short_loops_are_unrolled_where_few_instructions_are_issued(dtype):
     size = plan.tile_rows, plan.tile_columns
     assert turns_of(plan, LATE, *size) == (1, 4)
     assert turns_of(plan, V4, *size) == (1, 1)
+    longer = plan_of(batch((64, 64, 64), dtype=dtype))
+    assert turns_of(longer, LATE, longer.tile_rows, longer.tile_columns) == (1, 1)
 
 
 def test_only_processors_known_for_it_have_these_facts():
