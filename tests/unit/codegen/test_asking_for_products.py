@@ -42,7 +42,7 @@ SHAPES = (
 @contextmanager
 def native_with(*, is_so: bool) -> Iterator[None]:
     """Take the native target to have such facts, whichever machine it is."""
-    machine = replace(target_named("native"), **dict.fromkeys(FACTS, is_so))
+    machine = replace(target_named("native"), meets_products_late=is_so, issues_few=is_so)
     with mock.patch.object(targets, "_native", return_value=machine):
         target_named.cache_clear()
         yield
