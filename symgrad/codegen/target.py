@@ -86,7 +86,9 @@ class Target:
     `follows_pages` fetches ahead along a walk across the end of a page, too: others are asked for
     the next one. The walk of a load under a mask it does not follow. Where its second-level cache
     `includes_code` of the first one, code that runs from the latter alone leaves both when data
-    take its place in the former.
+    take its place in the former. One that `meets_products_late` has a small product of a batch in
+    no near cache when it gets there: the tiles of the one before ask for it. One that `issues_few`
+    instructions, four at a time, has little to spare for more than two multiply-adds and a load.
     """
 
     name: str
@@ -103,6 +105,8 @@ class Target:
     loop_instructions: int = 2048
     follows_pages: bool = False
     includes_code: bool = False
+    meets_products_late: bool = False
+    issues_few: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -133,7 +137,8 @@ class Target:
         return replace(
             self, name=named.name, cpu=cpu, features=features,
             bfloat16_unit=None, follows_pages=named.follows_pages,
-            includes_code=named.includes_code, memory=named.memory,
+            includes_code=named.includes_code, meets_products_late=named.meets_products_late,
+            issues_few=named.issues_few, memory=named.memory,
         )  # fmt: skip
 
     @property
@@ -270,6 +275,10 @@ TARGET_NAMES = ("native", *_X86, "aarch64")
 _FOLLOW_PAGES = frozenset({"znver5"})
 # And of these: small products of a megabyte take up to 1.1 times as long if code is not asked for.
 _INCLUDE_CODE = frozenset({"znver5"})
+# And of these: small products of a megabyte take up to 1.25 times as long if nothing asks for them.
+_MEET_PRODUCTS_LATE = frozenset({"cascadelake"})
+# And of these: short loops of small products take up to 1.07 times as long step by step.
+_ISSUE_FEW = frozenset({"cascadelake"})
 
 
 @cache
@@ -326,7 +335,8 @@ def _native() -> Target:
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
         return replace(
             target, bfloat16_unit=_bfloat16_unit(host), follows_pages=follows_pages,
-            includes_code=cpu in _INCLUDE_CODE,
+            includes_code=cpu in _INCLUDE_CODE, meets_products_late=cpu in _MEET_PRODUCTS_LATE,
+            issues_few=cpu in _ISSUE_FEW,
         )  # fmt: skip
     has_v3 = host.get("avx2", False) and host.get("fma", False) and host.get("f16c", False)
     if has_v3:

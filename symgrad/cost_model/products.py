@@ -49,6 +49,7 @@ SHORT_BLOCK = 192
 UNROLLED_STEPS = 4
 LEAST_UNROLLED = 8
 SHORT_LOOP = 1024
+COUNTED_LOOP = 48  # of any product, where a processor issues few instructions: longer ones vary
 UNROLLED_CYCLES = 2**20
 TOLD_ROWS = range(2, 10)  # of a tile, whose distance a microkernel is told: three have a register
 SHORT_PIECE = 8  # steps of k of a piece that are written out, at the most

@@ -301,7 +301,9 @@ class _LoopNest:
         arguments += (resumes, first) if plan.walks_pieces else (resumes,)
         arguments += self._variants.told
         number = TileOfBlock(i, panel, tiles, panels, steps)
-        arguments += self._asking.places(number, (left, right))
+        is_stored = plan.asks_for_product and self._result_at is not None
+        result = self._sums_at((i, j), (index(0), index(0))) if is_stored else None
+        arguments += self._asking.places(number, (left, right), result)
         is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)
         if plan.k_blocks > 1:
             is_finished = builder.icmp_signed("==", last_step, self._sizes.k)

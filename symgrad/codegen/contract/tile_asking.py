@@ -13,7 +13,11 @@ from symgrad.codegen.contract.elements import Elements, index
 from symgrad.codegen.contract.kernels.asking import elements_asked
 from symgrad.codegen.contract.operand import AskedSource
 from symgrad.codegen.contract.places import Extent, TilePlaces
-from symgrad.codegen.contract.plans.asking import right_lines_a_step
+from symgrad.codegen.contract.plans.asking import (
+    bytes_a_step,
+    next_places,
+    right_lines_a_step,
+)
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
 from symgrad.graph.types import ALIGNMENT
@@ -41,8 +45,16 @@ class TileAsking:
         self._places = places
         self._stored = stored
 
-    def places(self, at: TileOfBlock, near: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ...]:
-        """Return where the microkernel of a tile, which reads what is `near`, begins to ask."""
+    def places(
+        self,
+        at: TileOfBlock,
+        near: tuple[ir.Value, ir.Value],
+        result: ir.Value | None = None,
+    ) -> tuple[ir.Value, ...]:
+        """Return where the microkernel of a tile, which reads what is `near`, begins to ask.
+
+        The `result` of the product begins there, if tiles are stored in it.
+        """
         builder, plan = self._builder, self._plan
         if plan.asks_for_next:
             return (self._next_rows(at.tile, at.steps),)
@@ -53,6 +65,8 @@ class TileAsking:
             return (self._part_of_next_source(plan.next_source, down, at),)
         number = builder.mul(at.panel, builder.sub(at.tiles[1], at.tiles[0]))
         number = builder.add(number, down)
+        if plan.asks_for_product:
+            return self._parts_of_next_product(number, result)
         if lines := right_lines_a_step(plan):
             part = plan.k * lines * ALIGNMENT // plan.dtype.itemsize
             offset = builder.add(builder.mul(number, index(part)), index(plan.next_right))
@@ -124,6 +138,27 @@ class TileAsking:
         around = builder.mul(builder.udiv(tile, index(source.wide)), index(source.around))
         down = builder.mul(builder.urem(tile, index(source.wide)), index(source.down))
         return self._stored.address(builder, begin, builder.add(around, down))
+
+    def _parts_of_next_product(
+        self, number: ir.Value, result: ir.Value | None
+    ) -> tuple[ir.Value, ...]:
+        """Return where the parts begin, of what the next product meets, that a tile asks for."""
+        builder, plan = self._builder, self._plan
+        operands = (
+            self._places.left_at(index(0), index(0)),
+            self._places.right_at(index(0), index(0)),
+        )
+        begins = zip((*operands, result), next_places(plan), strict=True)
+        places = []
+        sizes = iter(bytes_a_step(plan))
+        for begin, further in begins:
+            if not further:
+                continue
+            assert begin is not None, "results are asked for where tiles are stored in them"
+            offset = builder.mul(number, index(plan.k * next(sizes)))
+            offset = builder.add(offset, index(further * plan.dtype.itemsize))
+            places.append(builder.gep(begin, [offset], source_etype=ir.IntType(8)))
+        return tuple(places)
 
     def _part_of_next_steps(
         self,

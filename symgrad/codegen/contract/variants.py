@@ -23,7 +23,11 @@ from symgrad.codegen.contract.lifted import Lift
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_leaves import matrix_kernel, pair_kernel, pair_packer
-from symgrad.codegen.contract.plans.asking import next_panel_asked, right_lines_a_step
+from symgrad.codegen.contract.plans.asking import (
+    bytes_a_step,
+    next_panel_asked,
+    right_lines_a_step,
+)
 from symgrad.codegen.contract.plans.borders import inner_borders
 from symgrad.codegen.contract.plans.held import held_leaf
 from symgrad.codegen.contract.plans.packing import packs_within
@@ -263,6 +267,7 @@ def _microkernel(
         next_steps=plan.next_steps,
         next_source=plan.next_source.lines if plan.next_source is not None else None,
         right_lines=right_lines_a_step(plan),
+        next_bytes=bytes_a_step(plan),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),

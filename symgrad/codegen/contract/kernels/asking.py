@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import pairwise
+from typing import TypeVar
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, POINTER, Elements, index, prefetch
@@ -17,6 +18,8 @@ from symgrad.codegen.contract.operand import AskedLines, NextSteps
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import CODE_BYTES, STEPS_A_LINE
 from symgrad.records import dataclass
+
+Asked = TypeVar("Asked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,12 @@ def emit_asking(
         _emit_asking_for_source(builder, kernel, kernel.next_source, (asked[0], apart), span)
     if kernel.right_lines:
         ask_for_right(builder, kernel.right, asked[0], step, (steps, kernel.right_lines))
+    for place, nbytes in zip(asked, kernel.next_bytes, strict=False):
+        begin = builder.mul(step, index(nbytes))
+        for start in range(0, nbytes * steps, kernel.left.target.memory.line_bytes):
+            offset = builder.add(begin, index(start))
+            line = builder.gep(place, [offset], source_etype=ir.IntType(8))
+            prefetch(builder, line, is_write=False)
     if kernel.asks_for_panel:
         (following,) = asked
         offset = builder.mul(step, index(elements_asked(kernel.right)))
@@ -311,7 +320,7 @@ def _emit_asking_for_lines(
     kernel.right.prefetch(builder, place, asked * of_line)
 
 
-def shared_out(asked: Sequence[ir.Value], products: int) -> list[tuple[ir.Value, ...]]:
+def shared_out(asked: Sequence[Asked], products: int) -> list[tuple[Asked, ...]]:
     """Return which places each of so many products asks for: all of them, evenly."""
     ends = [number * len(asked) // products for number in range(products + 1)]
     return [tuple(asked[start:end]) for start, end in pairwise(ends)]

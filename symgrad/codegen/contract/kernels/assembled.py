@@ -72,7 +72,7 @@ def is_assembled(kernel: Microkernel) -> bool:
 
 def _named(kernel: Microkernel) -> int:
     """Return how many general registers a statement has to name."""
-    named = 2 + int(kernel.packs) + SCRATCH
+    named = 2 + int(kernel.packs) + SCRATCH + len(kernel.next_bytes)
     if "left_row" in kernel.told:
         named += pointers_of(kernel) - 1 + multiples_of(kernel)
     if "left_k" in kernel.told:

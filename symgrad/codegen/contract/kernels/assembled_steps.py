@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX
+from symgrad.codegen.contract.kernels.asking import shared_out
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.walking import Walk, told_row
 
@@ -185,7 +186,10 @@ def _write_products(statement: Statement, kernel: Microkernel, operands: Walk, n
     """Add the products of each element of the left with the row of the right in registers."""
     sums = kernel.rows * kernel.vectors
     add = instruction(kernel, "vfmadd231p")
+    # One by one: few lines can be on their way at a time.
+    asking = shared_out(_asking_for_product(statement, kernel, operands, number), kernel.rows)
     for row in range(kernel.rows):
+        statement.write(*asking[row])
         place = _place_of_left(statement, kernel, operands, (row, number))
         if _is_folded(kernel):
             lanes = f"{{1to{kernel.lanes}}}"
@@ -198,6 +202,22 @@ def _write_products(statement: Statement, kernel: Microkernel, operands: Walk, n
         for each in range(kernel.vectors):
             total = statement.vectors[row * kernel.vectors + each]
             statement.write(f"{add} {statement.vectors[sums + each]}, {item}, {total}")
+
+
+def _asking_for_product(
+    statement: Statement, kernel: Microkernel, operands: Walk, number: int
+) -> list[str]:
+    """Return what asks for lines of the next product in the step `number` of an iteration."""
+    line, offset = kernel.left.target.memory.line_bytes, statement.scratch[1]
+    are_even = len(set(kernel.next_bytes)) == 1
+    text: list[str] = []
+    for place, nbytes in zip(operands.asked, kernel.next_bytes, strict=False):
+        begin = -(-number * nbytes // line) * line
+        starts = range(begin, (number + 1) * nbytes, line)
+        if starts and not (are_even and (number or text)):
+            text.append(f"imulq $${nbytes}, {statement.step}, {offset}")
+        text += [f"prefetcht0 {at}({statement.register(place)},{offset})" for at in starts]
+    return text
 
 
 def _place_of_left(

@@ -36,7 +36,8 @@ class Microkernel:
     asked for, a line of each row every so many steps, or line after line where rows follow one
     another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
     panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` or
-    `next_source` says, or `right_lines` of them a step; with `steps_a_row` rows of `tile_columns`
+    `next_source` says, or `right_lines` of them a step, or `next_bytes` of each of what
+    the next product meets; with `steps_a_row` rows of `tile_columns`
     that it is told of, one in so many steps, or with `asks_for_results` those of its tile. With
     `inner` borders only pieces within the spans it is given are added up. One that `packs` stores
     each row of the right that it reads, in whole vectors one after the other, where others read it,
@@ -69,6 +70,7 @@ class Microkernel:
     next_steps: NextSteps | None = None
     next_source: AskedLines | None = None
     right_lines: int = 0
+    next_bytes: tuple[int, ...] = ()
     steps_a_row: int = 0
     asks_for_results: bool = False
     packs: bool = False
@@ -80,7 +82,7 @@ class Microkernel:
         if self.next_steps is not None:
             return 2
         is_part = self.asks_for_panel or self.next_source is not None or self.right_lines > 0
-        return int(self.asks_for_next or is_part)
+        return int(self.asks_for_next or is_part) + len(self.next_bytes)
 
     @property
     def is_written_out(self) -> bool:

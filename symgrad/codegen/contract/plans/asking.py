@@ -8,7 +8,7 @@ from __future__ import annotations
 from symgrad.codegen.contract.operand import AskedLines, AskedRows, AskedSource, NextSteps
 from symgrad.codegen.contract.plans.blocks import has_digits
 from symgrad.codegen.contract.plans.plan import ContractPlan
-from symgrad.codegen.target import MemoryHierarchy
+from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model.products import (
     FEW_PANELS,
     MOST_STEPS_A_RIGHT_LINE,
@@ -63,6 +63,37 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
     return replace(plan, asks_for_next=False, next_steps=steps)
 
 
+def can_ask_for_product(plan: ContractPlan, target: Target) -> bool:
+    """Return whether the tiles of a product of a batch can ask for all that the next one meets.
+
+    It is for a processor that meets that late, and for tiles that ask for nothing else.
+    """
+    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
+    is_free = not asks and plan.next_steps is None and plan.goes_on is None and plan.met == 0
+    is_whole = plan.k_blocks == 1 and plan.pack_left == "none" and not plan.borders
+    is_plain = is_whole and not has_digits(plan) and plan.part_rows == plan.part_columns == 0
+    return target.meets_products_late and plan.method == "tile" and is_plain and is_free
+
+
+def bytes_a_step(plan: ContractPlan) -> tuple[int, ...]:
+    """Return how many bytes of the next left, right and result tiles ask for in a step of k.
+
+    Those of which nothing is asked for are left out.
+    """
+    if not plan.asks_for_product:
+        return ()
+    steps = plan.row_tiles * plan.panels * plan.k
+    sizes = plan.rows * plan.k, plan.k * plan.columns, plan.rows * plan.columns
+    asked = zip(sizes, next_places(plan), strict=True)
+    return tuple(-(-size * plan.dtype.itemsize // steps) for size, further in asked if further)
+
+
+def next_places(plan: ContractPlan) -> tuple[int, int, int]:
+    """Return how far behind left, right and result those of the next product begin; 0 for none."""
+    left, result = plan.next_sides
+    return left, plan.next_right, result
+
+
 def right_lines_a_step(plan: ContractPlan) -> int:
     """Return how many lines of the next right a tile asks for in each step of k, if tiles do.
 
@@ -73,7 +104,12 @@ def right_lines_a_step(plan: ContractPlan) -> int:
     lines = -(-plan.next_right // line)
     steps = plan.row_tiles * plan.panels * plan.k
     asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
-    is_free = not asks and plan.goes_on is None and plan.k_blocks == 1 and not plan.has_pieces
+    is_free = (
+        not (asks or plan.asks_for_product)
+        and plan.goes_on is None
+        and plan.k_blocks == 1
+        and not plan.has_pieces
+    )
     is_packed = plan.pack_right in ("transpose", "split") and plan.right.column_stride == plan.k
     is_few = 0 < steps <= MOST_STEPS_A_RIGHT_LINE * lines
     return -(-lines // steps) if is_free and is_packed and is_few else 0
@@ -81,7 +117,8 @@ def right_lines_a_step(plan: ContractPlan) -> int:
 
 def next_panel_asked(plan: ContractPlan) -> int:
     """Return how far behind a line that a packer reads the one is that it asks for; 0 for none."""
-    return 0 if right_lines_a_step(plan) else plan.next_right
+    is_asked = plan.asks_for_product or right_lines_a_step(plan)
+    return 0 if is_asked else plan.next_right
 
 
 def _is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:

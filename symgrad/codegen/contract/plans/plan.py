@@ -47,7 +47,8 @@ class ContractPlan:
     what that one reads, and its epilogue touches, is asked for. An epilogue meets `met` elements
     for each one of the result that are in memory and no near cache: the next are asked for. The
     right of the next product of a loop around begins `next_right` elements behind this one, left
-    and result `next_sides`: each is asked for where this one is packed or read, but for 0. A panel
+    and result `next_sides`: each is asked for where this one is packed or read, but for 0, or by
+    all tiles of one that `asks_for_product`. A panel
     of the right that `packs_late` is packed when its first tile reads it, not before all. Where
     nothing is done with results a tile is stored where they are, rows `result_row` apart, past the
     caches with `is_streamed`. Panels begin anew every `part_columns` columns, or tiles every
@@ -87,6 +88,7 @@ class ContractPlan:
     met: int = 0
     next_right: int = 0
     next_sides: tuple[int, int] = (0, 0)
+    asks_for_product: bool = False
     result_row: int = 0
     is_streamed: bool = False
     keeps_rows: bool = False

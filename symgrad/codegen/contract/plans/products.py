@@ -10,7 +10,7 @@ from functools import partial
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.diagonal import with_diagonal
 from symgrad.codegen.contract.methods import GoesOn
-from symgrad.codegen.contract.plans.asking import with_next_steps
+from symgrad.codegen.contract.plans.asking import can_ask_for_product, with_next_steps
 from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
 from symgrad.codegen.contract.plans.borders import with_borders
 from symgrad.codegen.contract.plans.parts import in_parts
@@ -58,7 +58,9 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
     plan = with_kept_rows(plan, target.memory) if target.follows_pages else plan
     plan = replace(plan, next_right=_next_right(product, plan, target))
-    plan = replace(plan, next_sides=_next_sides(product, plan))
+    plan = replace(plan, next_sides=_next_sides(product, plan, target))
+    is_next = plan.next_right > 0 or any(plan.next_sides)
+    plan = replace(plan, asks_for_product=is_next and can_ask_for_product(plan, target))
     if product.parallel is None:
         plan = with_diagonal(plan, product.borders)
         plan = with_unread(plan, product.read, target)
@@ -208,25 +210,33 @@ def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
 
 
 def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
-    """Return how far behind a right that is transposed that of the next product of a batch begins.
+    """Return how far behind a right that of the next product of a batch begins, if it is asked for.
 
-    It is to be so small that the nearest cache has room for it; else 0 is returned.
+    So is one that is transposed, and one that is met late. It is to be so small that the nearest
+    cache has room for it; else 0 is returned.
     """
     right = product.rhs if plan.vector_axis == "n" else product.lhs
     size = plan.k * plan.columns
     is_turned = plan.pack_right in ("transpose", "split") and plan.right.row_stride == 1
-    is_asked = is_turned or plan.method == "held"
-    is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // 4
+    is_asked = is_turned or plan.method == "held" or can_ask_for_product(plan, target)
+    # Tiles have time for more lines than a packer.
+    share = 2 if can_ask_for_product(plan, target) else 4
+    is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // share
     return size if is_asked and is_small and _steps_by(right, size) else 0
 
 
-def _next_sides(product: Product, plan: ContractPlan) -> tuple[int, int]:
+def _next_sides(product: Product, plan: ContractPlan, target: Target) -> tuple[int, int]:
     """Return how far behind the left and the result of a batch those of the next product begin.
 
     They are asked for where a held right is transposed: then no product overlaps with the next one
-    as much as it waits for them. What is not dense, or no part of a batch, has 0.
+    as much as it waits for them. So they are where they are met late, and the nearest cache has
+    room for both products. What is not dense, or no part of a batch, has 0.
     """
-    if plan.method != "held" or not plan.next_right or plan.right.column_stride == 1:
+    is_turned = plan.method == "held" and plan.right.column_stride != 1
+    sizes = plan.rows * plan.k, plan.k * plan.columns, plan.rows * plan.columns
+    are_small = 2 * sum(sizes) * plan.dtype.itemsize <= target.memory.l1_bytes
+    are_late = are_small and can_ask_for_product(plan, target)
+    if not plan.next_right or not (is_turned or are_late):
         return 0, 0
     left = product.lhs if plan.vector_axis == "n" else product.rhs
     read, written = plan.rows * plan.k, plan.rows * plan.columns

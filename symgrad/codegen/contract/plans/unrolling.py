@@ -5,6 +5,7 @@ from __future__ import annotations
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import (
+    COUNTED_LOOP,
     LEAST_UNROLLED,
     SHORT_LOOP,
     SPARE_REGISTERS,
@@ -36,13 +37,15 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     """Return how many steps of k an iteration takes, of a microkernel that holds `registers`.
 
     Four where its loop is short: the exit of such a loop is never predicted, and the multiply-add
-    units wait for what follows a tile or a piece. It pays where a product takes long, and where
-    registers are left for the elements that LLVM then loads ahead; two steps need fewer.
+    units wait for what follows a tile or a piece. It pays where a product takes long, or where a
+    processor issues few instructions, and where registers are left for the elements that LLVM then
+    loads ahead; two steps need fewer.
     """
     is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
     steps = plan.walked_piece if plan.walks_pieces else min(plan.k, plan.block_k)
     is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
-    if not is_short or plan.cycles < UNROLLED_CYCLES:
+    is_paid = plan.cycles >= UNROLLED_CYCLES or _is_counted(plan, steps, target)
+    if not is_short or not is_paid:
         return 1
     left = target.vector_registers - registers
     # What is left over of each piece is a loop, too.
@@ -51,6 +54,17 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
         return several
     # AVX2 has no multiply-add that broadcasts its operand: an element takes one register more.
     return min(several, 2) if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
+
+
+def _is_counted(plan: ContractPlan, steps: int, target: Target) -> bool:
+    """Return whether instructions around products take time that a small product notices.
+
+    It is where a processor issues few instructions at a time, and loops are so short that what is
+    around them comes often. Such kernels are assembled: more code takes LLVM no time.
+    """
+    is_float = plan.compute.is_float and plan.compute == plan.dtype
+    is_plain = is_float and plan.method == "tile" and not plan.has_pieces
+    return target.issues_few and is_plain and steps <= COUNTED_LOOP
 
 
 def is_even(plan: ContractPlan, unrolled: int) -> bool:

@@ -1,0 +1,139 @@
+"""Prefetches of the next product of a batch by tiles, and short loops that are unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen import target as targets
+from symgrad.codegen.contract import ContractPlan
+from symgrad.codegen.contract.plans.asking import bytes_a_step, next_panel_asked, next_places
+from symgrad.codegen.contract.plans.products import product_plan
+from symgrad.codegen.contract.plans.unrolling import turns_of
+from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.target import TARGET_NAMES, target_named
+from symgrad.graph.graph import Graph
+from symgrad.records import replace
+from tests.support.floors import Memory, Variant, compile_for, run_variants
+from tests.unit.codegen.test_assembled_kernels import selected
+
+FACTS = ("meets_products_late", "issues_few")
+V4 = target_named("x86-64-v4")
+LATE = replace(V4, meets_products_late=True, issues_few=True)
+FORMS = ("NN", "TN", "NT", "TT")
+# Rows, columns and k: leftovers of tiles, vectors and iterations, and sums of few terms.
+SHAPES = (
+    (16, 16, 16),
+    (24, 24, 24),
+    (32, 32, 32),
+    (13, 31, 9),
+    (1, 33, 17),
+    (40, 5, 2),
+    (7, 48, 1),
+)
+
+
+@contextmanager
+def native_with(*, is_so: bool) -> Iterator[None]:
+    """Take the native target to have such facts, whichever machine it is."""
+    machine = replace(target_named("native"), meets_products_late=is_so, issues_few=is_so)
+    with mock.patch.object(targets, "_native", return_value=machine):
+        target_named.cache_clear()
+        yield
+    target_named.cache_clear()
+
+
+def batch(
+    size: tuple[int, int, int], form: str = "NN", count: int = 5, dtype: str = "float32"
+) -> Graph:
+    m, n, k = size
+    x = sg.placeholder((count, k, m) if form[0] == "T" else (count, m, k), dtype)
+    y = sg.placeholder((count, n, k) if form[1] == "T" else (count, k, n), dtype)
+    return Graph([(x.mT if form[0] == "T" else x) @ (y.mT if form[1] == "T" else y)], [x, y])
+
+
+def arrays_of(graph: Graph) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.normal(size=t.type.static_shape).astype(t.dtype.numpy) for t in graph.inputs]
+
+
+def plan_of(graph: Graph, machine: targets.Target = LATE) -> ContractPlan:
+    program = compile_for(graph, "x86-64-v4", opt_level=0).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    (plan,) = (product_plan(s, machine) for s in found if isinstance(s, Product))
+    return plan
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("form", FORMS)
+def test_batches_are_the_same_bit_for_bit_whoever_asks(dtype, form):
+    graphs = [batch(size, form, dtype=dtype) for size in SHAPES]
+    joined = Graph([y for g in graphs for y in g.outputs], [x for g in graphs for x in g.inputs])
+    arrays = [array for graph in graphs for array in arrays_of(graph)]
+
+    def results(threads: int = 1) -> list[bytes]:
+        step = sg.compile(joined.inputs, joined.outputs, threads=threads, cache=False)
+        return [y.tobytes() for y in step(*arrays)]
+
+    with native_with(is_so=False):
+        plain = results()
+    with native_with(is_so=True):
+        assert [results(), results(2)] == [plain, plain]
+        with selected():
+            assert results() == plain
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [(16, 16, 16), (13, 31, 9)])
+def test_asking_behind_the_last_product_touches_nothing(form, size):
+    graph = batch(size, form, count=3)
+    arrays = [np.round(3 * array) for array in arrays_of(graph)]
+    ways = [Variant(memory=Memory(side)) for side in ("start", "end")]
+    with native_with(is_so=True):
+        assert run_variants(graph, arrays, ways) is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [(32, 32, 32), (24, 24, 24), (20, 40, 30)])
+def test_tiles_ask_for_all_that_the_next_product_meets(form, size):
+    plan = plan_of(batch(size, form, dtype="float64"))
+    m, n, k = size
+    assert plan.asks_for_product
+    assert next_panel_asked(plan) == 0
+    sizes = [8 * each for each in (m * k, k * n, m * n)]
+    places = next_places(plan)
+    fits = 2 * sum(sizes) <= LATE.memory.l1_bytes
+    assert [8 * place for place in places] == (sizes if fits else [0, sizes[1], 0])
+    steps = plan.row_tiles * plan.panels * plan.k
+    asked = [nbytes for nbytes, place in zip(sizes, places, strict=True) if place]
+    for nbytes, each in zip(asked, bytes_a_step(plan), strict=True):
+        assert nbytes <= steps * each < nbytes + steps
+
+
+def test_nothing_is_asked_for_that_no_near_cache_has_room_for_or_that_is_no_batch():
+    assert not plan_of(batch((96, 96, 96))).asks_for_product
+    x, y = sg.placeholder((32, 32)), sg.placeholder((32, 32))
+    assert not plan_of(Graph([x @ y], [x, y])).asks_for_product
+    assert bytes_a_step(plan_of(batch((32, 32, 32)), V4)) == ()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_short_loops_are_unrolled_where_few_instructions_are_issued(dtype):
+    plan = plan_of(batch((32, 32, 32), dtype=dtype))
+    size = plan.tile_rows, plan.tile_columns
+    assert turns_of(plan, LATE, *size) == (1, 4)
+    assert turns_of(plan, V4, *size) == (1, 1)
+    longer = plan_of(batch((64, 64, 64), dtype=dtype))
+    assert turns_of(longer, LATE, longer.tile_rows, longer.tile_columns) == (1, 1)
+
+
+def test_only_processors_known_for_it_have_these_facts():
+    for name in TARGET_NAMES:
+        if name != "native":
+            assert not any(getattr(target_named(name), fact) for fact in FACTS)
