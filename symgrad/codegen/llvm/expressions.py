@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.codegen import ir
-from symgrad.codegen.llvm.gathers import SMALLEST_GATHERED, emit_gather, emit_lookup
+from symgrad.codegen.llvm.gathers import (
+    SMALLEST_GATHERED,
+    emit_gather,
+    emit_lookup,
+    emit_one_by_one,
+)
 from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, memory_type
 from symgrad.codegen.llvm.lifting import is_lifted
 from symgrad.codegen.llvm.scope import Held, KernelScope
@@ -77,7 +82,12 @@ def emit_value(scope: KernelScope, value: Expr) -> tuple[ir.Value, int]:
         case Cast(operand, dtype):
             width = width_of(scope, (operand,))
             given = emit_atom(scope, operand, width)
-            return emit_cast(scope.lanes(width), given, operand.dtype, dtype), width
+            cast = emit_cast(scope.lanes(width), given, operand.dtype, dtype)
+            loaded = scope.loaded.get(given)
+            # Of one size, signed and unsigned are the same value, but not the same int64.
+            if dtype == int64 and loaded is not None and loaded[1] == operand.dtype:
+                scope.loaded[cast] = loaded
+            return cast, width
         case Const() | Ref():
             width = width_of(scope, (value,))
             return emit_atom(scope, value, width), width
@@ -103,13 +113,26 @@ def _emit_index_atom(scope: KernelScope, atom: IndexAtom, lane: int) -> ir.Value
     if isinstance(atom, str):
         base = scope.indices[atom]
         if isinstance(base.type, ir.VectorType):
-            return builder.extract_element(base, _I32(lane))
+            return _lane_of(scope, base, lane)
         if lane and atom == scope.vector.variable:
             return builder.add(base, _I64(lane), flags=("nsw",))
         return base
     # Indices are positions: never negative, so the unsigned division is the floor.
     divide = builder.udiv if isinstance(atom, Quotient) else builder.urem
     return divide(_emit_index(scope, atom.index, lane), _I64(atom.by))
+
+
+def _lane_of(scope: KernelScope, vector: ir.Value, lane: int) -> ir.Value:
+    """Return one lane of a vector of int64, from memory where it is there.
+
+    A load takes less than an extraction, and LLVM drops the vector where no other reads it.
+    """
+    if vector not in scope.loaded:
+        return scope.builder.extract_element(vector, _I32(lane))
+    start, dtype = scope.loaded[vector]
+    place = scope.builder.gep(start, [_I64(lane)], inbounds=True, source_etype=memory_type(dtype))
+    single = scope.lanes(1)
+    return emit_cast(single, single.load(place, dtype, dtype.itemsize), dtype, int64)
 
 
 def stride_of(scope: KernelScope, index: Index) -> int | None:
@@ -155,7 +178,10 @@ def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:
         has = width if stride else 1
         mask = scope.mask if stride else None
         pointer = emit_pointer(scope, load.buffer, load.index)
-        return scope.lanes(has).load(pointer, load.dtype, align, mask), has
+        value = scope.lanes(has).load(pointer, load.dtype, align, mask)
+        if load.dtype.is_integer and mask is None and scope.params[load.buffer].mode == "in":
+            scope.loaded[value] = pointer, load.dtype
+        return value, has
     if stride == -1:
         pointer = emit_pointer(scope, load.buffer, load.index, width - 1)
         vector = scope.lanes(width).load(pointer, load.dtype, align)
@@ -171,7 +197,13 @@ def _emit_looked_up(scope: KernelScope, load: Load) -> ir.Value:
     places, start = _emit_places(scope, load.index), scope.buffers[load.buffer]
     lanes, count = scope.lanes(scope.vector.width), scope.params[load.buffer].count
     found = emit_lookup(lanes, scope.target, start, count, places, load.dtype)
-    return emit_gather(lanes, start, places, load.dtype) if found is None else found
+    if found is not None:
+        return found
+    bases = [scope.indices[name] for name in index_names(load.index)]
+    if not scope.target.gathers_slowly or not all(base in scope.loaded for base in bases):
+        return emit_gather(lanes, start, places, load.dtype)
+    each = [_emit_index(scope, load.index, lane) for lane in range(lanes.width)]
+    return emit_one_by_one(lanes, start, each, load.dtype)
 
 
 def _emit_places(scope: KernelScope, index: Index) -> ir.Value:

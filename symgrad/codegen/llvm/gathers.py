@@ -1,18 +1,20 @@
 """Gathers in LLVM IR: a vector of elements that lie apart, loaded by one instruction where it can.
 
-Where a target has none, LLVM loads and inserts them one by one. A table of few elements is in one
-register or two, whose lanes are permuted instead, since a gather loads each lane on its own. What
-an index is, is in `expressions.py`.
+Where a target has none, LLVM loads and inserts them one by one, and so does code here where that
+takes less time. A table of few elements is in one register or two, whose lanes are permuted
+instead, since a gather loads each lane on its own. What an index is, is in `expressions.py`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import declare
 from symgrad.codegen.llvm.lanes import Lanes, memory_type
 from symgrad.codegen.llvm.math.values import type_suffix
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import vector_type
+from symgrad.codegen.vectors import elements_of, gathered, vector_type
 from symgrad.graph.dtypes import DType
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -49,6 +51,8 @@ def emit_lookup(
 def emit_gather(lanes: Lanes, start: ir.Value, places: ir.Value, dtype: DType) -> ir.Value:
     """Load the element of each lane, so many behind `start`."""
     builder, kind = lanes.builder, memory_type(dtype)
+    if lanes.width > 1 and lanes.target.gathers_slowly:
+        return emit_one_by_one(lanes, start, elements_of(builder, places), dtype)
     pointer = builder.gep(start, [places], inbounds=True, source_etype=kind)
     if lanes.width == 1:
         return lanes.load(pointer, dtype, dtype.itemsize)
@@ -58,6 +62,17 @@ def emit_gather(lanes: Lanes, start: ir.Value, places: ir.Value, dtype: DType) -
     nothing = ir.Constant(loaded, None)
     gather = declare(builder.module, name, loaded, [pointer.type, everywhere.type, nothing.type])
     return builder.call(gather, [pointer, everywhere, nothing])
+
+
+def emit_one_by_one(
+    lanes: Lanes, start: ir.Value, places: Sequence[ir.Value], dtype: DType
+) -> ir.Value:
+    """Load the element of each lane by an instruction of its own."""
+    builder, kind, loaded = lanes.builder, memory_type(dtype), []
+    for place in places:
+        pointer = builder.gep(start, [place], inbounds=True, source_etype=kind)
+        loaded.append(builder.load(pointer, align=dtype.itemsize, typ=kind))
+    return gathered(builder, loaded)
 
 
 def _loaded(lanes: Lanes, start: ir.Value, count: int, kind: ir.VectorType, size: int) -> ir.Value:

@@ -16,6 +16,7 @@ from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.loops.language import For, Index, Kernel, Param
 from symgrad.codegen.target import Target
 from symgrad.cost_model import MAX_INLINE_CALLS
+from symgrad.graph.dtypes import DType
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import dataclass, replace
 
@@ -66,7 +67,8 @@ class KernelScope:
     `blocks` the one around that, and `matrices` the innermost one around that goes through the
     matrices of a batch. Where statements run once in a call, or are of an epilogue, `lifting` has
     what calls pass of numbers. `asked` are lines that a body is to ask for while it computes. Where
-    the lanes of a vector are not all there, `mask` has those that are (`masking.py`).
+    the lanes of a vector are not all there, `mask` has those that are (`masking.py`). `loaded` says
+    of vectors of integers, and of what those are as int64, where in memory that nothing writes.
     """
 
     builder: ir.IRBuilder
@@ -77,6 +79,7 @@ class KernelScope:
     indices: dict[str, ir.Value]
     values: dict[str, tuple[ir.Value, int]]
     numbers: Mapping[str, int]
+    loaded: dict[ir.Value, tuple[ir.Value, DType]]
     vector: Vector = SCALAR
     part: tuple[ir.Value, ir.Value] | None = None
     written_out: WrittenOut | None = None
@@ -115,4 +118,4 @@ def kernel_scope(
     """Return the scope of the body of `kernel` where `builder` stands."""
     params = {p.name: p for p in kernel.params}
     inline_math = count_calls(kernel.body) <= MAX_INLINE_CALLS
-    return KernelScope(builder, target, params, inline_math, buffers, {}, {}, {})
+    return KernelScope(builder, target, params, inline_math, buffers, {}, {}, {}, {})

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.target import target_named
+from symgrad.compiler import CompileOptions
+from symgrad.graph.graph import Graph
+from symgrad.runtime.executable import Executable
+from tests.support.floors import run_native
 from tests.support.programs import program_from
 
 RANDOM = np.random.default_rng(3)
@@ -62,3 +68,38 @@ def test_not_a_byte_behind_a_table_is_read():
     table, given = sg.placeholder((11,), "float64"), RANDOM.integers(0, 11, 96)
     text = str(emit_module(program_from(sg.take(table, given) + 1), target_named("x86-64-v4")))
     assert "llvm.masked.load.v8f64.p0" in text
+
+
+SLOW = replace(target_named("x86-64-v4"), gathers_slowly=True)
+
+
+def test_lanes_are_loaded_by_themselves_where_gathers_are_slow():
+    table, given = sg.placeholder((100,), "float64"), RANDOM.integers(0, 100, 96)
+    program = program_from(sg.take(table, given) + 1)
+    text = str(emit_module(program, SLOW))
+    assert "llvm.masked.gather" in str(emit_module(program, target_named("x86-64-v4")))
+    assert "llvm.masked.gather" not in text
+    assert "extractelement" not in text  # of places, which lie in memory and are loaded there
+
+
+@pytest.mark.parametrize("places", ["uint32", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("slowly", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "float16"])
+def test_both_ways_of_loading_lanes_give_the_same(dtype, slowly, places):
+    table = sg.placeholder((100, 3), dtype)
+    given, known = sg.placeholder((203,), places), RANDOM.integers(0, 100, 203)
+    found = [
+        sg.take(table[:, 1], known) * 2,
+        sg.take(table[:, 2], given),
+        sg.take(table, known, axis=0),
+    ]
+    found.append(sg.take(table[:, 0] + 1, sg.take(sg.constant(known), given % 99)))
+    target = replace(target_named("native"), gathers_slowly=slowly)
+    options = CompileOptions(target, 2, False, True)
+    run = Executable(Graph(found, [table, given]), options)
+    values = (RANDOM.normal(size=(100, 3)) * 1000).astype(dtype)
+    at = RANDOM.integers(0, 100, 203).astype(places)
+    results = run_native(run, [values, at]).outputs
+    wanted = [values[known, 1] * 2, values[at, 2], values[known], values[known[at % 99], 0] + 1]
+    for result, expected in zip(results, wanted, strict=True):
+        np.testing.assert_array_equal(result, expected)
