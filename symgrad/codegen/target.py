@@ -266,17 +266,12 @@ _AARCH64 = ("generic", "+neon,+fp-armv8", 16, 32, True, True)
 
 TARGET_NAMES = ("native", *_X86, "aarch64")
 
-# What was measured of Zen 5 and of Cascade Lake, whose core Skylake's and Cooper Lake's servers have.
-# Long loops that ask for the next page take 1.1 times as long where a processor follows pages. Small
-# products of a megabyte take up to 1.1 times as long where code that leaves the caches is not asked
-# for, up to 1.25 times where none asks for the next, and up to 1.07 times with loops of single steps.
-_SKYLAKE_SERVER: Mapping[str, bool] = {"meets_products_late": True, "issues_few": True}
-_MEASURED: Mapping[str, Mapping[str, bool]] = {
-    "znver5": {"follows_pages": True, "includes_code": True},
-    "skylake-avx512": _SKYLAKE_SERVER,
-    "cascadelake": _SKYLAKE_SERVER,
-    "cooperlake": _SKYLAKE_SERVER,
-}
+# Of these it was measured: long loops that ask for the next page take 1.1 times as long, and small
+# products of a megabyte up to 1.1 times as long if code is not asked for.
+_ZEN_5 = frozenset({"znver5"})
+# And of the second of these, which are one core: small products of a megabyte take up to 1.25 times
+# as long if none asks for the next, and up to 1.07 times with loops of single steps.
+_SKYLAKE_SERVERS = frozenset({"skylake-avx512", "cascadelake", "cooperlake"})
 # Intel lists these as slowed down by microcode against Gather Data Sampling (CVE-2022-40982). Of
 # them Cascade Lake was measured: a gather of eight float64 takes 11.6 ns, eight loads 3.3. The
 # kernel of a guest need not know of it, so it is not asked.
@@ -335,13 +330,21 @@ def _native() -> Target:
     features = host.flatten()
     if triple.startswith("aarch64"):
         return Target("native", triple, cpu, features, 16, 32, True, True)
-    measured = {"gathers_slowly": cpu in _GATHER_SLOWLY, **_MEASURED.get(cpu, {})}
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
-        return replace(target, bfloat16_unit=_bfloat16_unit(host), **measured)
+        return _as_measured(replace(target, bfloat16_unit=_bfloat16_unit(host)))
     if all(host.get(name, False) for name in ("avx2", "fma", "f16c")):
-        return replace(Target("native", triple, cpu, features, 32, 16, True, True), **measured)
+        return _as_measured(Target("native", triple, cpu, features, 32, 16, True, True))
     return Target("native", triple, cpu, features, 16, 16, False, False)
+
+
+def _as_measured(target: Target) -> Target:
+    """Return `target` with what was measured of its CPU."""
+    is_zen, is_skylake = target.cpu in _ZEN_5, target.cpu in _SKYLAKE_SERVERS
+    return replace(
+        target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
+        issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
+    )  # fmt: skip
 
 
 def _bfloat16_unit(host: Mapping[str, bool]) -> Literal["dot", "matrix"] | None:

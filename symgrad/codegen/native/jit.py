@@ -220,7 +220,6 @@ def _add_passes(passes: llvm.ModulePassManager, *, numbers_values: bool) -> None
     passes.add_always_inliner_pass()
     passes.add_ipsccp_pass()
     passes.add_dead_arg_elimination_pass()
-    passes.add_simplify_cfg_pass()
     passes.add_sroa_pass()
     passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()
@@ -228,8 +227,6 @@ def _add_passes(passes: llvm.ModulePassManager, *, numbers_values: bool) -> None
     if numbers_values:
         passes.add_new_gvn_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_dead_code_elimination_pass()
-    passes.add_post_order_function_attributes_pass()
 
 
 def _run(
