@@ -273,8 +273,8 @@ TARGET_NAMES = ("native", *_X86, "aarch64")
 # products of a megabyte up to 1.1 times as long if code is not asked for.
 _ZEN_5 = frozenset({"znver5"})
 # And of the second of these, which are one core: small products of a megabyte take up to 1.25 times
-# as long if none asks for the next, and up to 1.07 times with loops of single steps; panels from the
-# second-level cache 1.05 times as long if the first one is not asked for what comes so much later.
+# as long if none asks for the next, and up to 1.07 times with loops of single steps; large ones up
+# to 1.05 times if the nearest cache is not asked for what lies so many bytes further in a panel.
 _SKYLAKE_SERVERS = frozenset({"skylake-avx512", "cascadelake", "cooperlake"})
 _NEAR_AHEAD = 768
 # Intel lists these as slowed down by microcode against Gather Data Sampling (CVE-2022-40982). Of
