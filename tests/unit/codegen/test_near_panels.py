@@ -25,7 +25,7 @@ def machine(ahead: int) -> Target:
 
 def products_on(target: Target, dtype: DType, size: int) -> tuple[str, Array]:
     """Return the machine code of a product, and what it gives."""
-    with mock.patch.object(targets, "_native", lambda: target):
+    with mock.patch.object(targets, "_native", return_value=target):
         target_named.cache_clear()
         try:
             x, y = (sg.placeholder((size, size), dtype) for _ in range(2))
