@@ -33,7 +33,9 @@ class MemoryHierarchy:
     and `band_rows`, those of a result whose sums may be unfinished at a time. A sum goes on where
     the block before ended, so its bits do not depend on these. A processor that walks through
     memory by `followed_bytes` a step, or more, does not fetch ahead by itself: it is asked for what
-    comes `steps_ahead`, which is when the second-level cache has it.
+    comes `steps_ahead`, which is when the second-level cache has it. What a walk along memory finds
+    in that cache, a processor may bring no nearer by itself in time: the first-level cache is asked
+    for it `near_ahead` bytes before it is read, where these are not 0.
     """
 
     line_bytes: int = 64
@@ -50,6 +52,7 @@ class MemoryHierarchy:
     band_rows: int = 1024
     followed_bytes: int = 1024
     steps_ahead: int = 16
+    near_ahead: int = 0
 
     @property
     def working_sets(self) -> tuple[int, ...]:
@@ -270,8 +273,10 @@ TARGET_NAMES = ("native", *_X86, "aarch64")
 # products of a megabyte up to 1.1 times as long if code is not asked for.
 _ZEN_5 = frozenset({"znver5"})
 # And of the second of these, which are one core: small products of a megabyte take up to 1.25 times
-# as long if none asks for the next, and up to 1.07 times with loops of single steps.
+# as long if none asks for the next, and up to 1.07 times with loops of single steps; large ones up
+# to 1.05 times if the nearest cache is not asked for what lies so many bytes further in a panel.
 _SKYLAKE_SERVERS = frozenset({"skylake-avx512", "cascadelake", "cooperlake"})
+_NEAR_AHEAD = 768
 # Intel lists these as slowed down by microcode against Gather Data Sampling (CVE-2022-40982). Of
 # them Cascade Lake was measured: a gather of eight float64 takes 11.6 ns, eight loads 3.3. The
 # kernel of a guest need not know of it, so it is not asked.
@@ -344,6 +349,7 @@ def _as_measured(target: Target) -> Target:
     return replace(
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
         issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
+        memory=replace(target.memory, near_ahead=_NEAR_AHEAD if is_skylake else 0),
     )  # fmt: skip
 
 

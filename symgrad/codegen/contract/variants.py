@@ -235,6 +235,7 @@ def _microkernel(
         right_k, columns = _along_k(plan, whole), whole
     ahead = _steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
     right_ahead = _steps_ahead(plan, right_k.stride, right)
+    right_near = 0 if packs else _near_ahead(plan, right_k.stride, right)
     told = _told(plan, left)
     left_row = 0 if "left_row" in told else left_row
     left_k = replace(left_k, stride=0) if "left_k" in told else left_k
@@ -261,6 +262,7 @@ def _microkernel(
         piece=plan.walked_piece if plan.walks_pieces else None,
         left_ahead=ahead,
         right_ahead=right_ahead,
+        right_near=right_near,
         asks_for_next=plan.asks_for_next,
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
@@ -341,6 +343,17 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
     is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
     steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
     return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
+
+
+def _near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
+    """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
+
+    So it is with a packed one that leaves little room in the first-level cache.
+    """
+    memory = right.target.memory
+    panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
+    is_packed = plan.pack_right != "none" and plan.next_steps is None and plan.goes_on is None
+    return memory.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
 
 
 def _packer(

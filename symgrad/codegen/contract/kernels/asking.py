@@ -258,6 +258,12 @@ def emit_prefetching(
     if kernel.right_ahead:
         place = kernel.right.address(builder, *right)
         kernel.right.prefetch(builder, place, kernel.columns)
+    if kernel.right_near:
+        size = kernel.right.stored.itemsize
+        for start in range(0, kernel.columns, kernel.right.target.memory.line_bytes // size):
+            offset = index(kernel.right_near // size + start)
+            line = kernel.right.address(builder, right[0], offset)
+            prefetch(builder, line, is_write=False)
 
 
 def asked_further(

@@ -153,7 +153,7 @@ def _write_loop(
         statement.write(f"cmpq {end}, {step}", f"jge {label + 1}f")
     if every > 1:
         statement.write("jmp 8f")
-    statement.write(".p2align 4", f"{label}:")
+    statement.write(".p2align 6", f"{label}:")
     write_asking(statement, kernel, operands, steps)
     for number in range(steps):
         write_step(statement, kernel, operands, number)

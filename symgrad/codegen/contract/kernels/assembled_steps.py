@@ -157,6 +157,10 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
     if kernel.right_ahead:
         place = behind(statement, right, operands.right_ahead, size)
         _ask(statement, place, kernel.columns * size, line)
+    if kernel.right_near:
+        place = right.further(kernel.right_near)
+        lines = range(0, kernel.columns * size, line)
+        statement.write(*(f"prefetcht0 {place.further(start)}" for start in lines))
     _write_row(statement, kernel, operands, (right, number))
     _write_products(statement, kernel, operands, number)
 

@@ -32,16 +32,17 @@ class Microkernel:
     iterations, at least one of them. Only `piece` steps of k lie evenly where it is given: then the
     kernel finds the next ones by the digits of k. What the processor does not fetch ahead by itself
     the kernel asks for, `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing
-    is. With `asks_for_next` the rows of the left for the tile or the block of k behind this one are
-    asked for, a line of each row every so many steps, or line after line where rows follow one
-    another (`asks_in_order`); with `asks_for_panel` lines side by side, as those of the next packed
-    panel or of the next block of k, one in so many steps, or as much of rows as `next_steps` or
-    `next_source` says, or `right_lines` of them a step, or `next_bytes` of each of what
-    the next product meets; with `steps_a_row` rows of `tile_columns`
-    that it is told of, one in so many steps, or with `asks_for_results` those of its tile. With
-    `inner` borders only pieces within the spans it is given are added up. One that `packs` stores
-    each row of the right that it reads, in whole vectors one after the other, where others read it,
-    and is told how far these are apart.
+    is. Of a packed right the nearest cache is asked for what lies `right_near` bytes behind what is
+    read, if these are not 0. With `asks_for_next` the rows of the left for the tile or the block of
+    k behind this one are asked for, a line of each row every so many steps, or line after line
+    where rows follow one another (`asks_in_order`); with `asks_for_panel` lines side by side, as
+    those of the next packed panel or of the next block of k, one in so many steps, or as much of
+    rows as `next_steps` or `next_source` says, or `right_lines` of them a step, or `next_bytes` of
+    each of what the next product meets; with `steps_a_row` rows of `tile_columns` that it is told
+    of, one in so many steps, or with `asks_for_results` those of its tile. With `inner` borders
+    only pieces within the spans it is given are added up. One that `packs` stores each row of the
+    right that it reads, in whole vectors one after the other, where others read it, and is told how
+    far these are apart.
     """
 
     rows: int
@@ -64,6 +65,7 @@ class Microkernel:
     piece: int | None = None
     left_ahead: int = 0
     right_ahead: int = 0
+    right_near: int = 0
     asks_for_next: bool = False
     asks_in_order: bool = False
     asks_for_panel: bool = False
