@@ -69,3 +69,17 @@ def test_gelu_and_its_derivatives_have_all_digits_far_below_zero(dtype):
     for result, numbers in zip(found, wanted, strict=True):
         wanted_floats = [float(n) for n in numbers]
         np.testing.assert_allclose(result, wanted_floats, rtol=8 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("name", ["silu", "mish", "softplus"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_derivatives_of_nan_are_nan_and_far_out_numbers(name, dtype):
+    points = np.array([np.nan, -6e4, 6e4], dtype)
+    x = sg.placeholder(points.shape, dtype)
+    found = [getattr(sg.nn, name)(x)]
+    for _ in range(3):
+        found += sg.gradients(found[-1], [x])
+    _, slope, *further = sg.run(found, {x: points})
+    np.testing.assert_array_equal(slope, [np.nan, 0, 1])
+    for derivative in further:
+        np.testing.assert_array_equal(derivative, [np.nan, 0, 0])

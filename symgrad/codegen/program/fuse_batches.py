@@ -171,8 +171,10 @@ class _BatchFusions:
         by_rows: Mapping[str, RowKernel],
     ) -> None:
         self._machine = machine
-        self._alone = alone
-        self._by_rows = by_rows
+        # Names of kernels that earlier passes have replaced may be those of kernels made here.
+        present = {kernel.name for kernel in program.kernels}
+        self._alone = {name: kernel for name, kernel in alone.items() if name in present}
+        self._by_rows = {name: kernel for name, kernel in by_rows.items() if name in present}
         self._named = Counter(buffers_of(program.all_instrs))
         # No instruction names the memory of a routine.
         held = (*self._named, *(routine.scratch for routine in program.routines))

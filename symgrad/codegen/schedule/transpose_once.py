@@ -116,7 +116,8 @@ def _across(product: Product, around: Collection[str]) -> _Transposed | None:
     Other loops around it have one iteration.
     """
     rhs = product.rhs
-    is_plain = not (rhs.row_digits or rhs.column_digits or product.borders)
+    is_affine = all(isinstance(atom, str) for atom, _ in rhs.index.terms)
+    is_plain = is_affine and not (rhs.row_digits or rhs.column_digits or product.borders)
     if not is_plain or rhs.rows != 1 or rhs.columns <= 1 or product.parallel is not None:
         return None
     terms = ((atom, c) for atom, c in rhs.index.terms if atom in around)

@@ -122,7 +122,9 @@ def _silu_grad(node: Node, g: Tensor) -> Grads:
 def _silu_slope_grad(node: Node, g: Tensor) -> Grads:
     near = clip(node.inputs[0], -_FAR, _FAR)
     turn = multiply(near, tanh(multiply(near, 0.5)))
-    return multiply(g, multiply(logistic_density(near), subtract(2, turn))), None
+    # Of the operand as it is: the slope of `near` is 0 at nan.
+    density = logistic_density(node.inputs[0])
+    return multiply(g, multiply(density, subtract(2, turn))), None
 
 
 def _mish_grad(node: Node, g: Tensor) -> Grads:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import Product
+from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
-from symgrad.codegen.program import fuse_batches, fuse_products
+from symgrad.codegen.program import fuse_batches, fuse_products, passes
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.schedule.fuse_batches import (
     MatrixBatch,
@@ -20,6 +21,7 @@ from symgrad.codegen.schedule.fuse_batches import (
     parts_of_matrices,
 )
 from symgrad.codegen.schedule.parallelize import Threads
+from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
@@ -112,6 +114,30 @@ def test_all_of_causal_attention_is_one_kernel_of_the_same_bits(shape, monkeypat
     wanted = [a.tobytes() for a in run_native(apart, inputs).outputs]
     for step in steps:
         assert [a.tobytes() for a in run_native(step, inputs).outputs] == wanted
+
+
+def test_what_is_known_of_kernels_that_are_no_more_is_not_of_what_has_their_names(monkeypatch):
+    monkeypatch.setattr(fuse_products, "BYTES_OF_PRODUCTS", 256 << 10)
+    graph, inputs = attention((32, 128, 64))
+    wanted = step_of(graph)
+
+    def with_more_known(
+        program: Program,
+        machine: Machine,
+        alone: Mapping[str, Kernel],
+        by_rows: Mapping[str, fuse_batches.RowKernel],
+    ) -> Program:
+        names = {f"k{n}" for n in range(100)} - {kernel.name for kernel in program.kernels}
+        other = next(iter(by_rows.values()))
+        by_rows = {**dict.fromkeys(names, other), **by_rows}
+        alone = {**dict.fromkeys(names, other.alone), **alone}
+        return fuse_batches.fuse_by_batches(program, machine, alone, by_rows)
+
+    monkeypatch.setattr(passes, "fuse_by_batches", with_more_known)
+    found = step_of(graph)
+    assert found.program.kernels == wanted.program.kernels
+    results = [run_native(step, inputs).outputs for step in (found, wanted)]
+    assert [a.tobytes() for a in results[0]] == [a.tobytes() for a in results[1]]
 
 
 def test_what_is_read_of_all_matrices_stays_apart():

@@ -92,10 +92,12 @@ def test_what_products_have_in_common_is_transposed_once(target):
     [
         kernel_of(SECOND),
         kernel_of(FIRST, SECOND, keys="v[9216*b] by (192, 1)"),
+        kernel_of(FIRST, SECOND, keys="v[9216*(b // 2)] by (1, 48)"),
+        kernel_of(FIRST, SECOND, keys="v[9216*(b % 2)] by (1, 48)"),
         kernel_of(FIRST, SECOND, before="for i in 0..9216 { v[9216*b + i] = 0.0 }"),
     ],
 )
-def test_one_reader_rows_and_what_is_written_stay_as_they_are(kernel):
+def test_one_reader_rows_quotients_and_what_is_written_stay_as_they_are(kernel):
     apart, once = tiled(kernel, "x86-64-v3")
     assert once == apart
 
