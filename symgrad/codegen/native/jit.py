@@ -1,7 +1,7 @@
 """Just-in-time compilation: LLVM IR is optimized, emitted and linked in this process.
 
 This is the one place that knows how LLVM is tuned and which of its linkers loads an object. It
-knows nothing of what the code computes, of steps or of arrays.
+knows nothing of what the code computes or of arrays.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import lru_cache
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.target import Target, target_named
 from symgrad.records import dataclass
 
@@ -24,6 +25,9 @@ ONLY_CALLS = -1
 # In a function: LLVM's value numbering ends the process where it comes to a value a hundred times,
 # as it comes to the state of memory of a loop once for each loop inside, which has two blocks.
 _MOST_BLOCKS_NUMBERED = 128
+# So it does where loops of a step that have checkpoints are within each other three deep, which are
+# 70 blocks and more; such functions call kernels and compute little.
+_MOST_BLOCKS_OF_A_STEP = 32
 
 _library_numbers = itertools.count()
 
@@ -48,10 +52,15 @@ def optimize(
 
 def _has_many_blocks(module_text: str) -> bool:
     """Return whether a function has more blocks than LLVM's value numbering is asked to take."""
-    if module_text.count(":\n") <= _MOST_BLOCKS_NUMBERED:
+    if module_text.count(":\n") <= _MOST_BLOCKS_OF_A_STEP:
         return False
     functions = module_text.split("\ndefine ")
-    return any(text.count(":\n") > _MOST_BLOCKS_NUMBERED for text in functions)
+    return any(text.count(":\n") > _most_blocks(text) for text in functions)
+
+
+def _most_blocks(function: str) -> int:
+    is_of_step = f'@"{STEP}' in function.partition("(")[0]
+    return _MOST_BLOCKS_OF_A_STEP if is_of_step else _MOST_BLOCKS_NUMBERED
 
 
 def optimize_leaves(module_text: str, target: Target, opt_level: int) -> llvm.ModuleRef:
