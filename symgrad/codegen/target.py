@@ -33,9 +33,7 @@ class MemoryHierarchy:
     and `band_rows`, those of a result whose sums may be unfinished at a time. A sum goes on where
     the block before ended, so its bits do not depend on these. A processor that walks through
     memory by `followed_bytes` a step, or more, does not fetch ahead by itself: it is asked for what
-    comes `steps_ahead`, which is when the second-level cache has it. What a walk along memory finds
-    in that cache, a processor may bring no nearer by itself in time: the first-level cache is asked
-    for it `near_ahead` bytes before it is read, where these are not 0.
+    comes `steps_ahead`, which is when the second-level cache has it.
     """
 
     line_bytes: int = 64
@@ -52,7 +50,6 @@ class MemoryHierarchy:
     band_rows: int = 1024
     followed_bytes: int = 1024
     steps_ahead: int = 16
-    near_ahead: int = 0
 
     @property
     def working_sets(self) -> tuple[int, ...]:
@@ -92,7 +89,8 @@ class Target:
     take its place in the former. One that `meets_products_late` has a small product of a batch in
     no near cache when it gets there: the tiles of the one before ask for it. One that `issues_few`
     instructions, four at a time, has little to spare for more than two multiply-adds and a load.
-    One that `gathers_slowly` loads lanes by themselves in less time.
+    One that `gathers_slowly` loads lanes by themselves in less time. One that brings panels late
+    from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0.
     """
 
     name: str
@@ -112,6 +110,7 @@ class Target:
     meets_products_late: bool = False
     issues_few: bool = False
     gathers_slowly: bool = False
+    near_ahead: int = 0
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -349,7 +348,7 @@ def _as_measured(target: Target) -> Target:
     return replace(
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
         issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
-        memory=replace(target.memory, near_ahead=_NEAR_AHEAD if is_skylake else 0),
+        near_ahead=_NEAR_AHEAD if is_skylake else 0,
     )  # fmt: skip
 
 

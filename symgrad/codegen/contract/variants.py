@@ -353,7 +353,7 @@ def _near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
     is_packed = plan.pack_right != "none" and plan.next_steps is None and plan.goes_on is None
-    return memory.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
+    return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
 
 
 def _packer(

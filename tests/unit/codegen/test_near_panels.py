@@ -19,8 +19,7 @@ AHEAD = 768
 
 
 def machine(ahead: int) -> Target:
-    native = target_named("native")
-    return replace(native, memory=replace(native.memory, near_ahead=ahead))
+    return replace(target_named("native"), near_ahead=ahead)
 
 
 def products_on(target: Target, dtype: DType, size: int) -> tuple[str, Array]:
@@ -59,4 +58,4 @@ def test_panels_that_leave_the_nearest_cache_room_are_not_asked_for() -> None:
 
 def test_only_measured_processors_ask() -> None:
     for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
-        assert target_named(name).memory.near_ahead == 0
+        assert target_named(name).near_ahead == 0
