@@ -43,7 +43,8 @@ from symgrad.cost_model import (
     BLOCK_MULTIPLE,
     BYTES_OF_BLOCK,
     LEAST_BYTES_IN_BLOCKS,
-    PARTS_OF_SUMS,
+    PIECE_MULTIPLE,
+    PIECES,
     VECTOR_BYTES,
 )
 from symgrad.records import dataclass, replace
@@ -177,8 +178,9 @@ def _summed(plan: _BatchedProduct, params: list[Param]) -> list[Stmt]:
     """Return the products of blocks that are added up, the sums of which join `params`."""
     product, extent = plan.product, plan.axis[1]
     blocks = extent // plan.block
-    parts = min(PARTS_OF_SUMS, blocks)
-    each = blocks // parts
+    piece = extent // PIECES // PIECE_MULTIPLE * PIECE_MULTIPLE
+    each = max(1, piece // plan.block)
+    parts = blocks // each
     left = extent - parts * each * plan.block
     part, block = f"{plan.axis[0]}.part", f"{plan.axis[0]}.block"
     axes = [(loop.var, loop.extent) for loop in plan.loops]
