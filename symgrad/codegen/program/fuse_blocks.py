@@ -5,11 +5,11 @@
     launch @k25(temporary4, ..., temporary19, ...)        // a softmax of the lengths of these
     launch @k26(temporary19, temporary4, temporary22, temporary2, ...)
 
-become one launch, which does all of it for a block of rows, and then for the next one. Such products
-come in blocks already (`schedule/block_batches.py`), since they reach a piece of each row; what is in
-rows around them is more than caches hold, and would be written and read again by each launch. Which
-loops can be one `schedule/fuse_blocks.py` says. Here are found launches that may come together, and
-the number of pieces they are cut into: that of the loop among them with the fewest iterations.
+become one launch, which does all of it for a block of rows, and then for the next one. Such
+products come in blocks already (`schedule/block_batches.py`), since they reach a piece of each row.
+What is in rows around them is more than caches hold, and each launch would read and write it all.
+Which loops can be one `schedule/fuse_blocks.py` says. Here are found launches that may come
+together, and the number of pieces: that of the loop among them with the fewest iterations.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from collections.abc import Container, Sequence
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops.rewrite import statements
-from symgrad.codegen.program.fuse_batches import _from_starts, _merged
+from symgrad.codegen.program.fuse_batches import from_starts, merged_param
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import Argument, Instr, Launch, Program, buffers_of
 from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
-from symgrad.codegen.schedule.fuse_batches import can_be_fused
 from symgrad.codegen.schedule.block_memory import block_kernel
+from symgrad.codegen.schedule.fuse_batches import can_be_fused
 from symgrad.codegen.schedule.fuse_blocks import PIECE, Fusion, fuse_along
 from symgrad.codegen.schedule.parallelize import scratch_of_parts
 from symgrad.codegen.schedule.passes import Machine
@@ -88,7 +88,8 @@ class _BlockGroup:
             name = name if is_own else names.setdefault(argument, f"a{len(names)}")
             buffers.append(name)
             count = param.count if is_own else launch.starts[at] + param.count
-            merged = _merged(params.get(name), replace(param, name=name, count=count), first=False)
+            own = replace(param, name=name, count=count)
+            merged = merged_param(params.get(name), own, first=False)
             if merged is None:
                 return False
             params[name] = merged
@@ -96,7 +97,7 @@ class _BlockGroup:
             return False
         apart = renamed(kernel, buffers, f"m{number}")
         starts = dict(zip(buffers, launch.starts, strict=True))
-        body = (*self.body, *_from_starts(apart.body, starts))
+        body = (*self.body, *from_starts(apart.body, starts))
         fusion = fuse_along(body, PIECE, self.count)
         if fusion is None or len(fusion.body) <= len(self.fusion.body):
             return False
@@ -160,6 +161,10 @@ class _BlockFusions:
         has_loops = launch.kernel.name not in self._by_rows and bool(_loops(kernel))
         return is_plain and is_large and has_loops and not is_shared and can_be_fused(kernel.body)
 
+    def _joins(self, group: _BlockGroup, instr: Instr) -> bool:
+        is_plain = isinstance(instr, Launch) and self._is_plain(instr)
+        return isinstance(instr, Launch) and is_plain and group.shares(instr) and group.join(instr)
+
     def _gather(
         self, group: _BlockGroup, instrs: Sequence[Instr]
     ) -> tuple[list[Instr], list[Instr]]:
@@ -167,8 +172,7 @@ class _BlockFusions:
         before: list[Instr] = []
         behind = PassedOver()
         for instr in instrs:
-            is_next = isinstance(instr, Launch) and self._is_plain(instr) and behind.lets(instr)
-            if is_next and group.shares(instr) and group.join(instr):
+            if behind.lets(instr) and self._joins(group, instr):
                 continue
             if not group.launches:
                 behind.add(instr)

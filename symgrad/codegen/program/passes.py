@@ -139,7 +139,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         lambda program, given: fuse_blocks(program, given.machine, given.by_rows),
         after={
             "fuse-products": "what is fused by rows has blocks of its own",
-            "fuse-sweeps": "reductions of the same rows are one kernel, which has one loop over these",
+            "fuse-sweeps": "reductions of the same rows are one kernel, with one loop over these",
         },
     ),
     ProgramPass(

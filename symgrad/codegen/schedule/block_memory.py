@@ -19,7 +19,14 @@ from symgrad.codegen.loops.footprints import counted_extents, touched
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import For, Index, Kernel, Param, Stmt
 from symgrad.codegen.schedule.fuse_batches import moved
-from symgrad.codegen.schedule.fuse_blocks import BLOCK, PIECE, Fusion, Reached, reached_by, with_blocks
+from symgrad.codegen.schedule.fuse_blocks import (
+    BLOCK,
+    PIECE,
+    Fusion,
+    Reached,
+    reached_by,
+    with_blocks,
+)
 from symgrad.codegen.schedule.fuse_products import PART, in_parts, shared_loop
 from symgrad.codegen.schedule.parallelize import scratch_of_parts
 from symgrad.codegen.schedule.passes import Machine
@@ -63,7 +70,7 @@ def block_kernel(
 
 @dataclass(frozen=True, slots=True)
 class _Contracted:
-    """A buffer of which a block is enough, or else a piece: how much that is, and of whole pieces."""
+    """A buffer of which a block is enough, or a piece: how much that is, and how much a piece."""
 
     size: int
     whole: int

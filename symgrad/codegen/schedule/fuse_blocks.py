@@ -23,19 +23,20 @@ else reads is then in memory for one block. No element is computed otherwise tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 
 from symgrad.codegen.loops.footprints import Access, counted_extents, touched
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
-from symgrad.codegen.loops.language import For, Index, Let, Product, Stmt
+from symgrad.codegen.loops.language import For, Index, Product, Stmt
 from symgrad.codegen.loops.rewrite import (
+    bound_values,
     free_values,
     map_indices,
     mentions,
     statements,
     substitute_variable,
 )
+from symgrad.codegen.schedule.parallelize import scratch_of_parts
 from symgrad.records import dataclass, replace
 
 BLOCK, PIECE = "block", "piece"
@@ -80,29 +81,33 @@ class _Fusing:
         self._late_names: set[str] = set()
 
     def add(self, statement: Stmt) -> None:
-        reached = [reached_by(a, *self._extents(statement)) for a in touched((statement,))]
+        """Place a statement behind the others: in the loop, what is left of it behind that."""
         waits = not self._late_names.isdisjoint(free_values(statement))
-        is_free = not waits and not _conflict(reached, self._late)
-        cut = self._cut(statement) if is_free else None
-        if cut is not None and self._goes_along(cut[0]):
+        cut = None if waits else self._cut(statement)
+        if cut is not None:
             inside, rest = cut
-            self.body += inside
-            self._all += reached
-            if rest is not None:
-                self._add_behind(rest)
-        elif is_free and not _conflict(reached, self._all):
-            self.before.append(statement)
-        else:
+            reached = self._reached(inside)
+            if not _conflict(reached, self._late) and self._goes_along(inside):
+                self.body += inside
+                self._all += reached
+                if rest is not None:
+                    self._add_behind(rest)
+                return
+        reached = self._reached((statement,))
+        if waits or _conflict(reached, self._late) or _conflict(reached, self._all):
             self._add_behind(statement)
+        else:
+            self.before.append(statement)
 
-    def _extents(self, statement: Stmt) -> tuple[dict[str, int], str | None]:
-        extents = counted_extents((statement,))
-        return {**extents, self._variable: self._count}, self._outer
+    def _reached(self, body: Sequence[Stmt]) -> list[Reached]:
+        """Return what statements touch in all iterations."""
+        extents = {**counted_extents(body), self._variable: self._count}
+        return [reached_by(access, extents, self._outer) for access in touched(body)]
 
     def _add_behind(self, statement: Stmt) -> None:
         self.behind.append(statement)
-        self._late += [reached_by(a, *self._extents(statement)) for a in touched((statement,))]
-        self._late_names |= {s.name for s in statements((statement,)) if isinstance(s, Let)}
+        self._late += self._reached((statement,))
+        self._late_names |= set(bound_values((statement,)))
 
     def _cut(self, statement: Stmt) -> tuple[tuple[Stmt, ...], Stmt | None] | None:
         """Return an iteration of a loop over blocks, and what is left of it; None if it is none."""
@@ -112,6 +117,8 @@ class _Fusing:
         is_inside = self._outer is not None
         if each == 0 or (statement.ordered and not is_inside) or (left and is_inside):
             return None
+        if left and scratch_of_parts((statement,), 1):
+            return None  # there is some for each part of the loop
         loop = replace(statement, parallel=None)
         inside = _iterations(loop, index_of((self._variable, each)), each)
         if not left:
@@ -130,7 +137,7 @@ class _Fusing:
             for one in others:
                 if any(one.conflicts(other) and not one.is_apart(other) for other in own):
                     return False
-        self._touched.append(_distinct(own))
+        self._touched.append(list(dict.fromkeys(own)))
         return True
 
 
@@ -173,16 +180,11 @@ def reached_by(
     pitch = 0 if outer is None else access.index.coefficient(outer)
     terms = [(atom, c) for atom, c in access.index.terms if atom not in names]
     rest = index_of(*terms, const=access.index.const)
-    known = {**extents}
-    is_plain = all(isinstance(atom, str) and atom in known for atom, _ in terms)
+    is_plain = all(isinstance(atom, str) and atom in extents for atom, _ in terms)
     if not is_plain or any(mentions(rest, name) for name in names):
         return Reached(access.buffer, None, step, pitch, access.is_written)
-    low, high = bounds(rest, known)
+    low, high = bounds(rest, dict(extents))
     return Reached(access.buffer, (low, high + access.reach - 1), step, pitch, access.is_written)
-
-
-def _distinct(reached: Iterable[Reached]) -> list[Reached]:
-    return list(dict.fromkeys(reached))
 
 
 def _conflict(first: Sequence[Reached], second: Sequence[Reached]) -> bool:
