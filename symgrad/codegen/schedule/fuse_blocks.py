@@ -59,7 +59,7 @@ def fuse_along(
     Within a loop over `outer` they may be ordered, since iterations then are; and nothing is left
     of them.
     """
-    found = _Fusing(variable, count, outer)
+    found = _FusedLoops(variable, count, outer)
     for statement in body:
         found.add(statement)
     if not found.body:
@@ -67,7 +67,7 @@ def fuse_along(
     return Fusion(tuple(found.before), tuple(found.body), tuple(found.behind))
 
 
-class _Fusing:
+class _FusedLoops:
     """Statements in the order in which they would be, and what those in the loop touch."""
 
     def __init__(self, variable: str, count: int, outer: str | None) -> None:
