@@ -27,9 +27,10 @@ from symgrad.codegen.schedule.fuse_blocks import (
     reached_by,
     with_blocks,
 )
-from symgrad.codegen.schedule.fuse_products import PART, in_parts, shared_loop
+from symgrad.codegen.schedule.fuse_products import PART, in_parts
 from symgrad.codegen.schedule.parallelize import scratch_of_parts
 from symgrad.codegen.schedule.passes import Machine
+from symgrad.cost_model import EVEN
 from symgrad.records import dataclass, replace
 
 
@@ -42,7 +43,7 @@ def block_kernel(
     where others are not needed any more; of scratch memory each part that threads share has some.
     """
     fusion = with_blocks(fusion)
-    shared, parts = shared_loop([(PIECE, count)], machine.threads.count)
+    parts = _parts(count, machine.threads.count)
     contracted = _contracted(fusion, count, own)
     places, kept = _kept(fusion, contracted, params, machine.target.memory.line_bytes)
 
@@ -59,13 +60,23 @@ def block_kernel(
             return buffer, index
         return places[buffer], replace(index, const=index.const - contracted[buffer].whole * count)
 
-    nest = in_parts([(PIECE, count)], shared, parts, moved(fusion.body, within))
+    nest = in_parts([(PIECE, count)], PIECE, parts, moved(fusion.body, within))
     body = (*fusion.before, nest, *moved(fusion.behind, behind))
     times = dict(scratch_of_parts((nest,), 1))
     left = [p for p in params if p.name not in places]
     counted = [replace(p, count=p.count * times.get(p.name, 1)) for p in left]
     counted += [replace(p, count=p.count * parts) for p in kept.values()]
     return Kernel("fused", tuple(counted), body)
+
+
+def _parts(count: int, threads: int) -> int:
+    """Return into how many equal parts threads cut pieces: few, since each has memory of its own.
+
+    So many as keep all threads busy, or one for each piece.
+    """
+    ways = [parts for parts in range(1, count + 1) if count % parts == 0]
+    busy = [parts for parts in ways if parts / -(-parts // threads) >= EVEN * threads]
+    return min(busy, default=count)
 
 
 @dataclass(frozen=True, slots=True)
