@@ -118,10 +118,13 @@ FEW_SETS = 4  # one set in so many: lines that share them push each other out
 LEAST_TRANSPOSED = 48  # elements across rows: fewer stay in the second-level cache
 
 # Batched products whose operands lie within one another's rows are taken in blocks of rows that
-# stay in cache, of so many bytes and a multiple of so many rows, where all rows are too many.
-BYTES_OF_BLOCK = 1 << 18
+# stay in cache, of so many bytes and a multiple of so many rows, where all rows are too many: four
+# arrays of them leave half of a second-level cache to others. Sums over rows are for as many parts
+# as other sums are, if all these come to so small a share of the rows.
+BYTES_OF_BLOCK = 1 << 17
 BLOCK_MULTIPLE = 16
 LEAST_BYTES_IN_BLOCKS = 1 << 21
+SHARE_OF_SUMS = 8
 
 # The gradient to the kernel of a convolution that is no product adds up in memory from so many
 # channels on: of fewer, all are in registers at once. What is summed in registers in between walks

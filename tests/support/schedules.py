@@ -17,7 +17,7 @@ from symgrad.codegen.contract.plans import (
 )
 from symgrad.codegen.contract.plans import windows as window_plans
 from symgrad.codegen.lower import padding, places, short_rows
-from symgrad.codegen.program import contract_temporaries, fuse_sweeps
+from symgrad.codegen.program import contract_temporaries, fuse_blocks, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
 from symgrad.codegen.schedule import (
     accumulate_columns,
@@ -137,7 +137,10 @@ def rows_written_out() -> Iterator[None]:
 
 @contextmanager
 def batches_blocked() -> Iterator[None]:
-    """Block batched products in pairs of rows, however little they walk through or reach."""
+    """Block batched products in pairs of rows, however little they walk through or reach.
+
+    And fuse what is done with these blocks.
+    """
     numbers: dict[str, Any] = {
         "BYTES_OF_BLOCK": 2048,
         "BLOCK_MULTIPLE": 2,
@@ -146,6 +149,7 @@ def batches_blocked() -> Iterator[None]:
     }
     with (
         mock.patch.multiple(block_batches, **numbers),
+        mock.patch.multiple(fuse_blocks, BYTES_SWEPT=0, LEAST_BYTES_IN_BLOCKS=0, PIECES=2),
         mock.patch.multiple(products, BYTES_BETWEEN_PIECES=0),
     ):
         yield

@@ -157,22 +157,23 @@ def free_values(statement: Stmt) -> list[str]:
     used: set[str] = set()
     drop_unused((statement,), used)
     variables = {name for index in indices((statement,)) for name in index_names(index)}
-    return sorted(used - variables - set(_bound_values((statement,))))
+    return sorted(used - variables - set(bound_values((statement,))))
 
 
-def _bound_values(body: Sequence[Stmt]) -> Iterator[str]:
+def bound_values(body: Sequence[Stmt]) -> Iterator[str]:
+    """Yield the names of the values that statements bind, those inside of loops as well."""
     for statement in body:
         match statement:
             case Let():
                 yield statement.name
             case For():
-                yield from _bound_values(statement.body)
+                yield from bound_values(statement.body)
             case Fold() | Prefix():
                 yield from (a.name for a in statement.accumulators)
-                yield from _bound_values(inside(statement))
+                yield from bound_values(inside(statement))
             case Product():
                 yield statement.name
-                yield from _bound_values(statement.body)
+                yield from bound_values(statement.body)
             case Check() | Store() | SortRows():
                 pass
 

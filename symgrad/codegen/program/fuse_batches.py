@@ -125,7 +125,9 @@ class _BatchGroup:
             name = own if is_own else names.setdefault(argument, f"a{len(names)}")
             buffers.append(name)
             count = param.count if is_own else launch.starts[number] + param.count
-            merged = _merged(params.get(name), replace(param, name=name, count=count), first=first)
+            merged = merged_param(
+                params.get(name), replace(param, name=name, count=count), first=first
+            )
             if merged is None:
                 return False
             params[name] = merged
@@ -134,7 +136,7 @@ class _BatchGroup:
         apart = renamed(kernel, buffers, f"m{self._joined}")
         starts = dict(zip(buffers, launch.starts, strict=True))
         found = [of_matrix(s, self.batch, in_order=in_order) for s in apart.body]
-        bodies = [_from_starts(body, starts) for body in found if body is not None]
+        bodies = [from_starts(body, starts) for body in found if body is not None]
         if len(bodies) < len(found) or _hands_on(bodies, self.batch, params):
             return False
         body = tuple(statement for part in bodies for statement in part)
@@ -282,7 +284,7 @@ class _BatchFusions:
         return buffer.place == "temporary" and within[buffer] == self._named[buffer]
 
 
-def _merged(known: Param | None, param: Param, *, first: bool) -> Param | None:
+def merged_param(known: Param | None, param: Param, *, first: bool) -> Param | None:
     """Return a parameter for one of the launches before and one of another, None if they differ."""
     if known is None:
         return param
@@ -293,7 +295,7 @@ def _merged(known: Param | None, param: Param, *, first: bool) -> Param | None:
     return replace(known, count=max(known.count, param.count), mode=mode)
 
 
-def _from_starts(body: tuple[Stmt, ...], starts: Mapping[str, int]) -> tuple[Stmt, ...]:
+def from_starts(body: tuple[Stmt, ...], starts: Mapping[str, int]) -> tuple[Stmt, ...]:
     """Return statements with places counted from where buffers begin, and not a launch in them."""
 
     def change(buffer: str, index: Index) -> tuple[str, Index]:

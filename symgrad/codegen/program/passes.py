@@ -14,6 +14,7 @@ from symgrad.codegen.program.ask_for_rows import ask_ahead, ask_for_rows
 from symgrad.codegen.program.contract_temporaries import contract_temporaries
 from symgrad.codegen.program.distribute_rows import distribute_rows
 from symgrad.codegen.program.fuse_batches import RowKernel, fuse_by_batches
+from symgrad.codegen.program.fuse_blocks import fuse_blocks
 from symgrad.codegen.program.fuse_elements import fuse_elements
 from symgrad.codegen.program.fuse_products import fuse_products
 from symgrad.codegen.program.fuse_sweeps import fuse_sweeps
@@ -131,6 +132,14 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "parallelize": "what is fused is shared as the second of the two kernels is",
             "share-in-loops": "and so it is in loops",
             "kernel-licm": "and what does not depend on its rows is in front of them",
+        },
+    ),
+    ProgramPass(
+        "fuse-blocks",
+        lambda program, given: fuse_blocks(program, given.machine, given.by_rows),
+        after={
+            "fuse-products": "what is fused by rows has blocks of its own",
+            "fuse-sweeps": "reductions of the same rows are one kernel, with one loop over these",
         },
     ),
     ProgramPass(

@@ -44,6 +44,9 @@ from symgrad.cost_model import (
     BYTES_OF_BLOCK,
     LEAST_BYTES_IN_BLOCKS,
     PARTS_OF_SUMS,
+    PIECE_MULTIPLE,
+    PIECES,
+    SHARE_OF_SUMS,
     VECTOR_BYTES,
 )
 from symgrad.records import dataclass, replace
@@ -176,14 +179,12 @@ def _from(operand: StridedOperand, start: Index, stride: int) -> StridedOperand:
 def _summed(plan: _BatchedProduct, params: list[Param]) -> list[Stmt]:
     """Return the products of blocks that are added up, the sums of which join `params`."""
     product, extent = plan.product, plan.axis[1]
-    blocks = extent // plan.block
-    parts = min(PARTS_OF_SUMS, blocks)
-    each = blocks // parts
-    left = extent - parts * each * plan.block
-    part, block = f"{plan.axis[0]}.part", f"{plan.axis[0]}.block"
     axes = [(loop.var, loop.extent) for loop in plan.loops]
     axes += [product.rows, product.columns]
     count = math.prod(n for _, n in axes)
+    parts, each = _parts(plan, count)
+    left = extent - parts * each * plan.block
+    part, block = f"{plan.axis[0]}.part", f"{plan.axis[0]}.block"
     name = f"sums{len(params)}"
     params.append(Param(name, product.dtype, count * (parts + bool(left)), "scratch"))
     steps = [math.prod(n for _, n in axes[i + 1 :]) for i in range(len(axes))]
@@ -208,6 +209,22 @@ def _summed(plan: _BatchedProduct, params: list[Param]) -> list[Stmt]:
     fold = _fold_of_parts(product, name, own, part, parts + bool(left))
     final = nested([For(v, n, ()) for v, n in axes], (fold, *product.body))
     return [*statements, final]
+
+
+def _parts(plan: _BatchedProduct, sums: int) -> tuple[int, int]:
+    """Return how many parts of the rows have `sums` of their own, and of how many blocks each is.
+
+    They are the pieces that other sums over these rows are cut into, with which they may be fused,
+    unless all sums together are not much less than the rows.
+    """
+    product, extent = plan.product, plan.axis[1]
+    blocks = extent // plan.block
+    each = max(1, extent // PIECES // PIECE_MULTIPLE * PIECE_MULTIPLE // plan.block)
+    of_rows = extent * (abs(product.lhs.columns) + abs(product.rhs.rows))
+    if blocks // each * sums * SHARE_OF_SUMS > of_rows:
+        parts = min(PARTS_OF_SUMS, blocks)
+        return parts, blocks // parts
+    return blocks // each, each
 
 
 def _fold_of_parts(product: Product, name: str, own: Index, part: str, parts: int) -> Fold:

@@ -1,0 +1,232 @@
+"""Kernel fusion across launches: batched products and what is done with their rows, block by block.
+
+    launch @k2(input3, input1, temporary2)                // rows less means
+    launch @k4(temporary1, temporary2, ..., temporary4)   // times a small matrix for each mean
+    launch @k25(temporary4, ..., temporary19, ...)        // a softmax of the lengths of these
+    launch @k26(temporary19, temporary4, temporary22, temporary2, ...)
+
+become one launch, which does all of it for a block of rows, and then for the next one. Such
+products come in blocks already (`schedule/block_batches.py`), since they reach a piece of each row.
+What is in rows around them is more than caches hold, and each launch would read and write it all.
+Which loops can be one `schedule/fuse_blocks.py` says. Here are found launches that may come
+together, and the number of pieces: that of the loop among them with the fewest iterations.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Container, Sequence
+
+from symgrad.codegen.loops.canonical import renamed
+from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
+from symgrad.codegen.loops.rewrite import statements
+from symgrad.codegen.program.fuse_batches import from_starts, merged_param
+from symgrad.codegen.program.kernel_names import KernelNames
+from symgrad.codegen.program.language import Argument, Instr, Launch, Program, buffers_of
+from symgrad.codegen.program.moving import PassedOver, can_fail
+from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
+from symgrad.codegen.schedule.block_memory import block_kernel
+from symgrad.codegen.schedule.fuse_batches import can_be_fused
+from symgrad.codegen.schedule.fuse_blocks import PIECE, Fusion, fuse_along
+from symgrad.codegen.schedule.parallelize import scratch_of_parts
+from symgrad.codegen.schedule.passes import Machine
+from symgrad.codegen.schedule.vectorize import perfect_nest
+from symgrad.cost_model import (
+    BYTES_SWEPT,
+    INSTRS_OF_PRODUCTS,
+    LEAST_BYTES_IN_BLOCKS,
+    MOST_STATEMENTS_OF_BATCH,
+    PIECES,
+)
+from symgrad.graph.types import TensorType
+from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
+
+
+def fuse_blocks(program: Program, machine: Machine, by_rows: Container[str]) -> Program:
+    """Fuse what is done with blocks of rows: return `program` with fewer launches.
+
+    The kernels in `by_rows` do products by rows in blocks of their own.
+    """
+    pool = _BlockFusions(program, machine, by_rows)
+    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+
+
+class _BlockGroup:
+    """Launches that come together, and their statements one after another."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.launches: list[Launch] = []
+        self.params: dict[str, Param] = {}
+        self.body: tuple[Stmt, ...] = ()
+        self.fusion = Fusion((), (), ())
+        self._names: dict[Argument, str] = {}
+
+    @property
+    def arguments(self) -> dict[str, Buffer]:
+        return {n: a for a, n in self._names.items() if isinstance(a, Buffer)}
+
+    def shares(self, launch: Launch) -> bool:
+        """Return whether a launch touches much of what the group touches."""
+        return not self.launches or any(
+            p.nbytes >= BYTES_SWEPT and a in self._names
+            for a, p in zip(launch.arguments, launch.kernel.params, strict=True)
+        )
+
+    def join(self, launch: Launch) -> bool:
+        """Add a launch behind the others; return whether a loop of it can be one with theirs."""
+        number = len(self.launches)
+        kernel = _alone(launch.kernel)
+        names, params = dict(self._names), dict(self.params)
+        buffers = []
+        for at, param in enumerate(kernel.params):
+            argument = launch.arguments[at]
+            is_own = param.mode == "scratch"
+            name = f"scratch{number}.{at}"
+            name = name if is_own else names.setdefault(argument, f"a{len(names)}")
+            buffers.append(name)
+            count = param.count if is_own else launch.starts[at] + param.count
+            own = replace(param, name=name, count=count)
+            merged = merged_param(params.get(name), own, first=False)
+            if merged is None:
+                return False
+            params[name] = merged
+        if len({*buffers}) < len(buffers):
+            return False
+        apart = renamed(kernel, buffers, f"m{number}")
+        starts = dict(zip(buffers, launch.starts, strict=True))
+        body = (*self.body, *from_starts(apart.body, starts))
+        fusion = fuse_along(body, PIECE, self.count)
+        if fusion is None or len(fusion.body) <= len(self.fusion.body):
+            return False
+        self._names, self.params, self.body, self.fusion = names, params, body, fusion
+        self.launches.append(launch)
+        return True
+
+
+def _alone(kernel: Kernel) -> Kernel:
+    """Return a kernel whose loops threads share as one that they do not share."""
+    times = dict(scratch_of_parts(kernel.body, 1))
+    params = (replace(p, count=p.count // times.get(p.name, 1)) for p in kernel.params)
+    return replace(kernel, params=tuple(params), body=tuple(map(_unshared, kernel.body)))
+
+
+def _unshared(statement: Stmt) -> Stmt:
+    if not isinstance(statement, For):
+        return statement
+    return replace(statement, parallel=None, body=tuple(map(_unshared, statement.body)))
+
+
+class _BlockFusions:
+    """The kernels that are made, and how often each buffer is named."""
+
+    def __init__(self, program: Program, machine: Machine, by_rows: Container[str]) -> None:
+        self._machine = machine
+        self._by_rows = by_rows
+        self._named = Counter(buffers_of(program.all_instrs))
+        # No instruction names the memory of a routine.
+        held = (*self._named, *(routine.scratch for routine in program.routines))
+        numbers = (b.number for b in held if b.place == "temporary")
+        self._numbers = itertools.count(max(numbers, default=-1) + 1)
+        self.names = KernelNames(program.kernels)
+
+    def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
+        """Fuse the launch at `position` with later ones, in place; return whether there are."""
+        first = instrs[position]
+        end = position + INSTRS_OF_PRODUCTS
+        found = [i for i in instrs[position:end] if isinstance(i, Launch) and self._is_plain(i)]
+        if not found or found[0] is not first or not any(_has_blocks(i.kernel) for i in found):
+            return False
+        for count in sorted({loop.extent for i in found for loop in _loops(i.kernel)}):
+            group = _BlockGroup(count)
+            before, behind = self._gather(group, instrs[position:end])
+            products = sum(_has_blocks(launch.kernel) for launch in group.launches)
+            length = sum(1 for _ in statements(group.body))
+            if products and len(group.launches) > 1 and length <= MOST_STATEMENTS_OF_BATCH:
+                instrs[position:end] = [*before, self._launch(group), *behind]
+                return True
+        return False
+
+    def _is_plain(self, launch: Launch) -> bool:
+        """Return whether a launch sweeps over much, in loops that can be seen."""
+        kernel = launch.kernel
+        is_plain = not launch.statuses and all(
+            isinstance(a, Buffer) and (a.place != "variable" or p.mode == "in")
+            for a, p in zip(launch.arguments, kernel.params, strict=True)
+        )
+        is_large = any(p.nbytes >= BYTES_SWEPT for p in kernel.params)
+        is_shared = any(isinstance(s, Product) and s.parallel for s in statements(kernel.body))
+        has_loops = launch.kernel.name not in self._by_rows and bool(_loops(kernel))
+        return is_plain and is_large and has_loops and not is_shared and can_be_fused(kernel.body)
+
+    def _joins(self, group: _BlockGroup, instr: Instr) -> bool:
+        is_plain = isinstance(instr, Launch) and self._is_plain(instr)
+        return isinstance(instr, Launch) and is_plain and group.shares(instr) and group.join(instr)
+
+    def _gather(
+        self, group: _BlockGroup, instrs: Sequence[Instr]
+    ) -> tuple[list[Instr], list[Instr]]:
+        """Let those of `instrs` join that can; return what is before and behind the group then."""
+        before: list[Instr] = []
+        behind = PassedOver()
+        for instr in instrs:
+            if behind.lets(instr) and self._joins(group, instr):
+                continue
+            if not group.launches:
+                behind.add(instr)
+                break
+            # Which failure is met first stays as it was.
+            fails_apart = can_fail(instr) and behind.can_fail
+            is_free = behind.lets(instr) and PassedOver(group.launches).lets(instr)
+            if fails_apart or not is_free:
+                behind.add(instr)
+            else:
+                before.append(instr)
+        return before, behind.instrs
+
+    def _launch(self, group: _BlockGroup) -> Launch:
+        """Return one launch for those of a group."""
+        arguments = group.arguments
+        within = Counter(buffers_of(group.launches))
+        own = {
+            name
+            for name in group.params
+            if name not in arguments or self._is_within(arguments[name], within)
+        }
+        params = tuple(group.params.values())
+        kernel = block_kernel(group.fusion, group.count, params, own, self._machine)
+        places: list[Argument] = []
+        for param in kernel.params:
+            kind = TensorType(param.dtype, (param.count,))
+            argument = arguments.get(param.name)
+            if argument is None or param.mode == "scratch":
+                argument = Buffer("temporary", next(self._numbers), kind)
+            places.append(argument)
+        return Launch(
+            f"{group.launches[0].label} with {len(group.launches) - 1} more",
+            self.names.shared(kernel),
+            tuple(places),
+            (0,) * len(places),
+            (),
+            tuple(group.launches),
+        )
+
+    def _is_within(self, buffer: Buffer, within: Counter[Buffer]) -> bool:
+        return buffer.place == "temporary" and within[buffer] == self._named[buffer]
+
+
+def _loops(kernel: Kernel) -> list[For]:
+    """Return loops of a kernel that may be over blocks."""
+    loops = (s for s in kernel.body if isinstance(s, For) and s.vector == 1 and not s.ordered)
+    return [loop for loop in loops if loop.extent >= PIECES]
+
+
+def _has_blocks(kernel: Kernel) -> bool:
+    """Return whether a kernel has batched products that come in blocks of rows."""
+    is_large = any(p.nbytes >= LEAST_BYTES_IN_BLOCKS for p in kernel.params)
+    return is_large and any(
+        len(loops) > 1 and isinstance(body[0], Product)
+        for loops, body in map(perfect_nest, _loops(kernel))
+    )
