@@ -12,7 +12,6 @@ runs on, is in `symgrad/runtime/`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, FindLeaf, KnownKernel, no_leaf
@@ -49,7 +48,7 @@ from symgrad.passes.pipeline import (
 )
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options, Pass, PassRunner, check_order
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 PASSES = (*GRAPH_PASSES, *KERNEL_PASSES, *PROGRAM_PASSES)
 check_order(PASSES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +47,7 @@ from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options
+from symgrad.records import replace
 from symgrad.runtime.entry import ArraySpec, LockUse, NativeEntry, Running, build_entry
 from symgrad.runtime.entry_code import REENTERED
 from symgrad.runtime.interrupts import interrupts, raise_interrupt

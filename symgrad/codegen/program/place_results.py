@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from symgrad.codegen.loops.index_arithmetic import bounds
@@ -51,7 +50,7 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.cost_model import INSTRS_BETWEEN
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 _Item = TypeVar("_Item")
 

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops.next_matrices import next_matrices, row_loops
 from symgrad.codegen.target import Target
 from symgrad.cost_model import LINES_ASKED, TERMS_OF_BYTE
+from symgrad.records import replace
 
 
 def ask_for_matrices(kernel: Kernel, target: Target) -> Kernel:

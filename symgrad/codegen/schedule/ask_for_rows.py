@@ -36,7 +36,6 @@ follow that by itself. No result changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import body_flops
@@ -56,6 +55,7 @@ from symgrad.cost_model import (
     LEAST_ROW_ASKED,
     SHARES_OF_BLOCKS,
 )
+from symgrad.records import replace
 
 
 def ask_for_rows(kernel: Kernel, target: Target) -> Kernel:

@@ -23,12 +23,11 @@ of each buffer stays in a near cache until it is read. No result changes.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
 from symgrad.codegen.loops.next_rows import next_of_windows
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import SHARE_OF_ROWS_ASKED
+from symgrad.records import replace
 
 
 def ask_for_windows(kernel: Kernel, target: Target) -> Kernel:
