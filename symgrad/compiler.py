@@ -23,6 +23,7 @@ from symgrad.codegen.native.known_kernels import KnownKernels
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.machine_code import CodeName, code_name, machine_code
 from symgrad.codegen.program.build import build_program
+from symgrad.codegen.program.kept_groups import Printed
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.limit_memory import limit_memory
 from symgrad.codegen.program.passes import (
@@ -82,12 +83,16 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A graph of known sizes: as it was, as passes leave it, and as kernels with their sources."""
+    """A graph of known sizes: as it was, as passes leave it, and as kernels with their sources.
+
+    Of kernels that were `printed` the digests of their texts are known, by their names.
+    """
 
     graph: Graph
     optimized: Graph
     program: Program
     sources: SourceMap
+    printed: Mapping[str, Printed]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,14 +139,14 @@ def lower_graph(
     found = _kernels(partition, machine, runner, kept)
     limit = options.memory_limit
     if limit is None or found.program.arena_bytes <= limit:
-        return Lowered(sized, optimized, found.program, found.sources)
+        return Lowered(sized, optimized, found.program, found.sources, found.printed)
     arena, silent = found.program.arena_bytes, runner.silent()
     freeing = silent.apply(FUSE, optimized, Nesting(frees_early=True))
     limited = limit_memory(arena, freeing, limit, lambda p: _kernels(p, machine, silent, kept))
     runner.tell(limited.decisions)
     partition = runner.apply(LIMITED, limited.partition, None)
     found = _kernels(partition, machine, runner, kept)
-    return Lowered(sized, partition.graph, found.program, found.sources)
+    return Lowered(sized, partition.graph, found.program, found.sources, found.printed)
 
 
 # What has been found to fit a limit of memory, which is verified and shown as what fusion makes.
@@ -161,11 +166,13 @@ def _kernels(
     return replace(built, program=program)
 
 
-def compile_program(program: Program, options: CompileOptions) -> Compiled:
+def compile_program(lowered: Lowered, options: CompileOptions) -> Compiled:
     """Take a program to a native function in this process."""
-    target, opt_level = options.target, options.opt_level
-    kernels = KnownKernels(program.kernels if options.cache else (), target, opt_level)
-    find = KnownLeaves(target, opt_level).find if options.cache else no_leaf
+    program, target, opt_level = lowered.program, options.target, options.opt_level
+    there = program.kernels if options.cache else ()
+    kernels = KnownKernels(there, target, opt_level, lowered.printed)
+    leaves = KnownLeaves(target, opt_level) if options.cache else None
+    find = no_leaf if leaves is None else leaves.find
     emitted = emit_linkable(program, target, kernels.found(), find)
     name = code_name(emitted, target, opt_level)
     code = machine_code(
@@ -175,8 +182,9 @@ def compile_program(program: Program, options: CompileOptions) -> Compiled:
         is_shared=options.cache,
         emit=lambda: emit_linkable(program, target),
     )
-    if options.cache:
+    if leaves is not None:
         kernels.keep(emitted)
+        leaves.note(emitted)
     return Compiled(emitted.emitted, emitted.is_whole, code, name)
 
 

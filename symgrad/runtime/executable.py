@@ -105,7 +105,7 @@ class Executable:
             raise
 
     def _compiled(self) -> tuple[LoadedProgram, CodeName]:
-        compiled = compile_program(self.program, self.options)
+        compiled = compile_program(self.lowered, self.options)
         if compiled.is_whole:
             self.llvm = compiled.llvm
         return loaded_program(self.program, compiled), compiled.name
@@ -148,9 +148,8 @@ class Executable:
                 # Equal graphs became different programs, as they may by what a digest leaves out.
                 # Entries that there are keep what they run on; from now on this is the program.
                 self._found = None
-                self._install(
-                    loaded_program(lowered.program, compile_program(lowered.program, self.options))
-                )
+                compiled = compile_program(lowered, self.options)
+                self._install(loaded_program(lowered.program, compiled))
         return lowered
 
     @cached_property

@@ -225,7 +225,9 @@ class _RowFusions:
         first = instrs[position]
         if not isinstance(first, Launch) or first.fused:
             return False
-        rows = product_rows(self._alone.get(first.name, first.kernel))
+        kernel = self._alone.get(first.name, first.kernel)
+        makes_much = any([p.mode == "out" and p.nbytes >= BYTES_OF_PRODUCTS for p in kernel.params])
+        rows = product_rows(kernel) if makes_much else None
         if rows is None:
             return False
         group = _RowGroup(rows, self._alone)

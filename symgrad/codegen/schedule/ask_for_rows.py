@@ -47,6 +47,7 @@ from symgrad.codegen.loops.next_rows import (
     rows_behind,
     sweeps,
 )
+from symgrad.codegen.loops.rewrite import has_loops_in_loops
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BYTES_SWEPT,
@@ -60,6 +61,8 @@ from symgrad.records import replace
 
 def ask_for_rows(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with one sweep over each long row marked to ask for the next one."""
+    if not has_loops_in_loops(kernel.body):
+        return kernel
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=_marked(kernel.body, params, target))
 
@@ -70,6 +73,8 @@ def ask_for_results(kernel: Kernel, target: Target) -> Kernel:
     A store waits for the line that it changes, as a load does, and rows that are swept are written
     in bursts.
     """
+    if not has_loops_in_loops(kernel.body):
+        return kernel
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=_asking_for_results(kernel.body, params, target))
 
