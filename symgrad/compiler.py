@@ -12,7 +12,6 @@ runs on, is in `symgrad/runtime/`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, FindLeaf, KnownKernel, no_leaf
@@ -24,6 +23,7 @@ from symgrad.codegen.native.known_kernels import KnownKernels
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.machine_code import CodeName, code_name, machine_code
 from symgrad.codegen.program.build import build_program
+from symgrad.codegen.program.kept_groups import Printed
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.limit_memory import limit_memory
 from symgrad.codegen.program.passes import (
@@ -49,7 +49,7 @@ from symgrad.passes.pipeline import (
 )
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options, Pass, PassRunner, check_order
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 PASSES = (*GRAPH_PASSES, *KERNEL_PASSES, *PROGRAM_PASSES)
 check_order(PASSES)
@@ -83,12 +83,16 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A graph of known sizes: as it was, as passes leave it, and as kernels with their sources."""
+    """A graph of known sizes: as it was, as passes leave it, and as kernels with their sources.
+
+    Of kernels that were `printed` the digests of their texts are known, by their names.
+    """
 
     graph: Graph
     optimized: Graph
     program: Program
     sources: SourceMap
+    printed: Mapping[str, Printed]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,14 +139,14 @@ def lower_graph(
     found = _kernels(partition, machine, runner, kept)
     limit = options.memory_limit
     if limit is None or found.program.arena_bytes <= limit:
-        return Lowered(sized, optimized, found.program, found.sources)
+        return Lowered(sized, optimized, found.program, found.sources, found.printed)
     arena, silent = found.program.arena_bytes, runner.silent()
     freeing = silent.apply(FUSE, optimized, Nesting(frees_early=True))
     limited = limit_memory(arena, freeing, limit, lambda p: _kernels(p, machine, silent, kept))
     runner.tell(limited.decisions)
     partition = runner.apply(LIMITED, limited.partition, None)
     found = _kernels(partition, machine, runner, kept)
-    return Lowered(sized, partition.graph, found.program, found.sources)
+    return Lowered(sized, partition.graph, found.program, found.sources, found.printed)
 
 
 # What has been found to fit a limit of memory, which is verified and shown as what fusion makes.
@@ -162,11 +166,13 @@ def _kernels(
     return replace(built, program=program)
 
 
-def compile_program(program: Program, options: CompileOptions) -> Compiled:
+def compile_program(lowered: Lowered, options: CompileOptions) -> Compiled:
     """Take a program to a native function in this process."""
-    target, opt_level = options.target, options.opt_level
-    kernels = KnownKernels(program.kernels if options.cache else (), target, opt_level)
-    find = KnownLeaves(target, opt_level).find if options.cache else no_leaf
+    program, target, opt_level = lowered.program, options.target, options.opt_level
+    there = program.kernels if options.cache else ()
+    kernels = KnownKernels(there, target, opt_level, lowered.printed)
+    leaves = KnownLeaves(target, opt_level) if options.cache else None
+    find = no_leaf if leaves is None else leaves.find
     emitted = emit_linkable(program, target, kernels.found(), find)
     name = code_name(emitted, target, opt_level)
     code = machine_code(
@@ -176,8 +182,9 @@ def compile_program(program: Program, options: CompileOptions) -> Compiled:
         is_shared=options.cache,
         emit=lambda: emit_linkable(program, target),
     )
-    if options.cache:
+    if leaves is not None:
         kernels.keep(emitted)
+        leaves.note(emitted)
     return Compiled(emitted.emitted, emitted.is_whole, code, name)
 
 

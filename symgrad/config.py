@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypedDict, Unpack
 
 from symgrad.errors import CompileError
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 _PREFIX = "SYMGRAD_"
 _WORDS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False, "": False}

@@ -1,12 +1,12 @@
-"""Records: dataclasses, whose methods are written when they are first called.
+"""Records: dataclasses, whose methods are written when they are called often.
 
     from symgrad.records import dataclass
 
 `dataclasses.dataclass` writes six functions for a frozen class and compiles each, which for the
 classes of this package was a third of the time that importing it takes; most are never called.
-Here a class is given its `__init__`, `__eq__` and `__hash__` write themselves, and what remains is
-the same for all. The fields are those of the standard library, with its `fields` and `replace`, and
-for type checkers it is its decorator.
+Here a class is given its `__init__` when it is made, its `__eq__` and `__hash__` write themselves
+when they have been called some times, and what remains is the same for all. The fields are those of
+the standard library, with its `fields` and `replace`, and for type checkers it is its decorator.
 
 Two records are compared as tuples of their fields, whatever the version of Python: what is in a
 tuple is equal to itself, also a tensor, whose `==` builds graph, and a nan. Not so an array: a
@@ -16,15 +16,18 @@ record that has one is not compared (`eq=False`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
+from operator import attrgetter
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 _MADE_ANEW = object()  # the default of an argument whose default is made for each record
-_KEPT = object()  # the default of what is to be as it was
+# By class and method, how often it was called before it is written, and what gives the fields.
+_EARLY: dict[tuple[type, str], tuple[int, Callable[[Any], tuple[Any, ...]] | None]] = {}
+_EARLY_CALLS = 32  # of a method: to compile one takes as long as some hundred calls without
 _REPLACING: dict[type, Callable[..., Any]] = {}  # what makes a record of a class of another one
 
 
@@ -66,7 +69,7 @@ def _replaced(record: Any, /, **changes: Any) -> Any:
     """
     cls = record.__class__
     if cls not in _REPLACING:
-        _REPLACING[cls] = _written_replacing(cls)
+        _REPLACING[cls] = _replacing(cls)
     return _REPLACING[cls](record, **changes)
 
 
@@ -201,24 +204,38 @@ def _is_by_name(numbered: tuple[str, dataclasses.Field[Any]]) -> bool:
     return numbered[1].kw_only is True
 
 
-def _written_replacing(cls: type) -> Callable[..., Any]:
+def _replacing(cls: type) -> Callable[..., Any]:
     """Return the function that makes a record of a class of another one, given what differs.
 
-    It is written with numbers for names, as `__init__` is.
+    None of it is written for the class: text takes longer to compile than most classes are used.
     """
     given = [field for field in dataclasses.fields(cls) if field.init]
-    numbered = _numbered(given)
-    kept = (
-        f"{field.name}={value}" if field.kw_only else value
-        for n, field in zip(numbered, given, strict=True)
-        for value in [f"_record.{n} if {n} is _kept else {n}"]
-    )
-    takes, does = ["_record", "/", "*", *numbered], [f"return _make({', '.join(kept)})"]
-    code = _with_names(_code_of(_text_of("replace", takes, does)), numbered)
-    replaced = FunctionType(code, {"_make": cls, "_kept": _KEPT})
-    replaced.__kwdefaults__ = dict.fromkeys((field.name for field in given), _KEPT)
-    written: Callable[..., Any] = _of_class(cls, replaced)
-    return written
+    given.sort(key=lambda field: field.kw_only is True)
+    names = [field.name for field in given]
+    by_place = sum(field.kw_only is not True for field in given)
+    values_of, place = _getter(names), {name: number for number, name in enumerate(names)}
+
+    def replaced(record: Any, /, **changes: Any) -> Any:
+        values = [*values_of(record)]
+        try:
+            for name, value in changes.items():
+                values[place[name]] = value
+        except KeyError as error:
+            raise TypeError(f"{cls.__name__} is not made with {error}") from None
+        if by_place == len(values):
+            return cls(*values)
+        named = zip(names[by_place:], values[by_place:], strict=True)
+        return cls(*values[:by_place], **dict(named))
+
+    return replaced
+
+
+def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what gives the fields of a record that have these names."""
+    if len(names) > 1:
+        getter: Callable[[Any], tuple[Any, ...]] = attrgetter(*names)
+        return getter
+    return lambda record: tuple([getattr(record, name) for name in names])
 
 
 def _numbered(fields: Iterable[dataclasses.Field[Any]]) -> dict[str, str]:
@@ -254,10 +271,29 @@ def _of_class(cls: type, method: Any) -> Any:
     return method
 
 
+def _early(record: object, name: str, shared: object) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Return what gives the fields that a method compares; None if it is to be written now."""
+    called, values_of = _EARLY.get((type(record), name), (0, None))
+    if values_of is None:
+        compared = [field.name for field in _compared(_base_with(record, name, shared))]
+        values_of = _getter(compared)
+    _EARLY[type(record), name] = called + 1, values_of
+    return values_of if called < _EARLY_CALLS else None
+
+
+def _base_with(record: object, name: str, shared: object) -> type:
+    """Return the class that a record has a method of, where it is the one that all share."""
+    return next(base for base in type(record).__mro__ if vars(base).get(name) is shared)
+
+
+def _compared(cls: type) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(cls) if field.compare]
+
+
 def _install(record: object, name: str, shared: object, takes: list[str], does: str) -> Any:
     """Write a method of the class of a record, where it has the one that all classes share."""
-    cls = next(base for base in type(record).__mro__ if vars(base).get(name) is shared)
-    compared = _numbered([field for field in dataclasses.fields(cls) if field.compare])
+    cls = _base_with(record, name, shared)
+    compared = _numbered(_compared(cls))
     own, other = (f"({''.join(f'{of}.{n}, ' for n in compared)})" for of in ("self", "other"))
     code = _code_of(_text_of(name, takes, [does.format(own=own, other=other)]))
     method = _of_class(cls, FunctionType(_with_names(code, compared), {}))
@@ -266,11 +302,21 @@ def _install(record: object, name: str, shared: object, takes: list[str], does: 
 
 
 def _eq(self: Any, other: object) -> Any:
-    does = "return {own} == {other} if other.__class__ is self.__class__ else NotImplemented"
-    return _install(self, "__eq__", _eq, ["self", "other"], does)(self, other)
+    values_of = _early(self, "__eq__", _eq)
+    if values_of is None:
+        does = "return {own} == {other} if other.__class__ is self.__class__ else NotImplemented"
+        return _install(self, "__eq__", _eq, ["self", "other"], does)(self, other)
+    return values_of(self) == values_of(other) if _are_alike(self, other) else NotImplemented
+
+
+def _are_alike(one: object, other: object) -> bool:
+    return one.__class__ is other.__class__
 
 
 def _hash(self: Any) -> int:
+    values_of = _early(self, "__hash__", _hash)
+    if values_of is not None:
+        return hash(values_of(self))
     method: Callable[[Any], int] = _install(self, "__hash__", _hash, ["self"], "return hash({own})")
     return method(self)
 

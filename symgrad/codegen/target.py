@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Literal
 
@@ -18,7 +17,7 @@ import llvmlite.binding as llvm
 from symgrad.codegen import ir
 from symgrad.codegen.matrix_unit import may_use_tiles
 from symgrad.errors import CompileError, user_source
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import secrets
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -63,7 +63,7 @@ from symgrad.distributed.node_words import (
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.huge_pages import HUGE_BYTES
 from symgrad.graph.types import Array
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 _TOKEN_BYTES = 16
 # Before what is allocated: the slots of sums, and a page with what tells the file from another.

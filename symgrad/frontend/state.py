@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -30,6 +29,7 @@ from symgrad.graph.leaf import Variable, variable_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import array_of, as_tensor, made_by_numpy
 from symgrad.graph.types import Array, Sharding, State, TensorType, write_states
+from symgrad.records import replace
 from symgrad.suggestions import known_as
 
 _unnamed = itertools.count()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from symgrad.graph.ops.random import philox
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Shape
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 POSITION_BITS = 40  # of the 64 for draw and position
 

@@ -11,7 +11,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node
 from symgrad.graph.ops.numeric_checks import check_numerics_op, checked_by
 from symgrad.graph.structures import Extern, KernelSpec, checked_axes
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 from symgrad.runtime.aot_header import print_header
 from symgrad.runtime.aot_manifest import (
     Failure,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +47,7 @@ from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.passes.table import ALL_PASSES, Options
+from symgrad.records import replace
 from symgrad.runtime.entry import ArraySpec, LockUse, NativeEntry, Running, build_entry
 from symgrad.runtime.entry_code import REENTERED
 from symgrad.runtime.interrupts import interrupts, raise_interrupt
@@ -105,7 +105,7 @@ class Executable:
             raise
 
     def _compiled(self) -> tuple[LoadedProgram, CodeName]:
-        compiled = compile_program(self.program, self.options)
+        compiled = compile_program(self.lowered, self.options)
         if compiled.is_whole:
             self.llvm = compiled.llvm
         return loaded_program(self.program, compiled), compiled.name
@@ -148,9 +148,8 @@ class Executable:
                 # Equal graphs became different programs, as they may by what a digest leaves out.
                 # Entries that there are keep what they run on; from now on this is the program.
                 self._found = None
-                self._install(
-                    loaded_program(lowered.program, compile_program(lowered.program, self.options))
-                )
+                compiled = compile_program(lowered, self.options)
+                self._install(loaded_program(lowered.program, compiled))
         return lowered
 
     @cached_property

@@ -11,7 +11,6 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,6 +24,7 @@ from symgrad.graph.foreign_functions import is_symbol
 from symgrad.graph.given_arrays import given_array, out_of_range
 from symgrad.graph.types import Array, TensorType, aligned_empty
 from symgrad.graph.whole_copies import at_one_moment, copy_whole
+from symgrad.records import replace
 from symgrad.runtime.aot_manifest import digest_of, read_image, read_manifest, refuse
 from symgrad.runtime.entry import LockUse, Running
 from symgrad.runtime.interrupts import interrupts

@@ -19,6 +19,7 @@ import symgrad as sg
 import symgrad.codegen
 import symgrad.graph
 import symgrad.passes
+from symgrad import records
 from symgrad.codegen.loops.language import Const
 from symgrad.graph.dtypes import float32
 from symgrad.passes.loops.extend_loop import Stack
@@ -139,6 +140,60 @@ def test_a_record_is_what_the_standard_library_makes(made):
     assert str(inspect.signature(_Point)) == str(inspect.signature(_StandardPoint)).replace(
         "<factory>", str(inspect.signature(_Point).parameters["names"].default)
     )
+
+
+def test_records_are_equal_before_and_after_their_methods_are_written():
+    """A class that is compared a few times has no `__eq__` and no `__hash__` of its own."""
+
+    @dataclass(frozen=True, slots=True)
+    class Pair:
+        a: object
+        b: float
+
+    @dataclass(frozen=True, slots=True)
+    class Single:
+        a: object
+
+    x = sg.placeholder((3,))
+    other: object = Single(x)
+    found = [
+        (
+            Pair(x, math.nan) == Pair(x, math.nan),
+            Pair(x, 1.0) == Pair(x, 2.0),
+            Pair(x, 1.0).__eq__((x, 1.0)),
+            Pair(x, 1.0) == other,
+            hash(Pair(x, 1.0)) == hash((x, 1.0)),
+            Single(x) == Single(x),
+            Single(2) == Single(1),
+            hash(Single(x)) == hash((x,)),
+        )
+        for _ in range(2 * records._EARLY_CALLS)
+    ]
+    assert vars(Pair)["__eq__"] is not records._eq, "it is called often enough by now"
+    assert vars(Single)["__hash__"] is not records._hash
+    expected = True, False, NotImplemented, False, True, True, False, True
+    assert set(found) == {expected}
+
+
+def test_a_record_is_made_of_another_one_as_by_the_standard_library():
+    for kind in (_Point, _StandardPoint):
+        replace: Any = dataclasses.replace if kind is _StandardPoint else records.replace
+        point = kind(3.0, names=["a"])
+        other = replace(point, y=2.0)
+        assert (other.x, other.y, other.norm) == (3.0, 2.0, 5.0)
+        assert other.names is point.names
+        assert replace(point, names=["b"]).names == ["b"]
+        assert replace(point) == point
+        with pytest.raises(TypeError, match="length"):
+            replace(point, length=1.0)
+        with pytest.raises((TypeError, ValueError), match="kind"):
+            replace(point, kind="line")  # nobody gives it
+
+    @dataclass(frozen=True, slots=True)
+    class Single:
+        a: int
+
+    assert records.replace(Single(1), a=2) == Single(2)
 
 
 def test_what_inherits_from_a_record_has_fields_and_equality_of_its_own():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import prefetch
@@ -23,6 +22,7 @@ from symgrad.codegen.loops.next_rows import (
     sweeps,
 )
 from symgrad.cost_model import BYTES_ASKED_AHEAD
+from symgrad.records import replace
 
 LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer hold LLVM up
 

@@ -63,8 +63,9 @@ def declare_kernel(module: ir.Module, kernel: Kernel, name: str) -> ir.LLVMFunct
     Its parameters are the buffers of the kernel; one that can fail takes a last pointer to an
     int64, where it leaves the index that was out of range, and returns a status, 0 for success.
     """
-    pointers = [_PTR] * (len(kernel.params) + kernel.can_fail)
-    result = _I32 if kernel.can_fail else ir.VoidType()
+    can_fail = kernel.can_fail
+    pointers = [_PTR] * (len(kernel.params) + can_fail)
+    result = _I32 if can_fail else ir.VoidType()
     return kernel_function(module, ir.FunctionType(result, pointers), name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from symgrad.codegen import ir
@@ -24,10 +25,17 @@ class Passed:
     def value(self, module: ir.Module) -> ir.Value:
         """Return the value in a module, in which functions are called by their digests."""
         if self.takes is None:
-            return ir.Literal(ir.Type(self.type), self.text)
-        takes = [ir.Type(kind) for kind in self.takes]
-        known = module.globals.get(self.text)
-        return known or ir.LLVMFunction(module, ir.FunctionType(ir.VoidType(), takes), self.text)
+            return _literal(self.type, self.text)
+        known: ir.LLVMFunction | None = module.globals.get(self.text)
+        if known is None:
+            takes = [ir.Type(kind) for kind in self.takes]
+            known = ir.LLVMFunction(module, ir.FunctionType(ir.VoidType(), takes), self.text)
+        return known
+
+
+@lru_cache(maxsize=1024)  # kernels are passed the same few numbers
+def _literal(kind: str, text: str) -> ir.Value:
+    return ir.Literal(ir.Type(kind), text)
 
 
 @dataclass(frozen=True, slots=True)

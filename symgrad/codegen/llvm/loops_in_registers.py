@@ -7,7 +7,6 @@ kernel is written out is in `written_out.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.instructions import cycles_in_memory, emit_scan, emit_while
@@ -17,6 +16,7 @@ from symgrad.codegen.llvm.tape import TapeInRegisters
 from symgrad.codegen.program.language import ScanInstr, WhileInstr, calls_of
 from symgrad.codegen.program.polls import polls_inside
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 

@@ -6,8 +6,6 @@ stays as the schedule of the kernel says, so the results are those of the kernel
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.kernels import emit_body
 from symgrad.codegen.llvm.place import CodePlace
@@ -15,6 +13,7 @@ from symgrad.codegen.llvm.register_file import RegisterFile
 from symgrad.codegen.llvm.scope import Held, WrittenOut, kernel_scope
 from symgrad.codegen.program.language import Launch
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
 
 def emit_written_out(place: CodePlace, launch: Launch, registers: RegisterFile) -> None:

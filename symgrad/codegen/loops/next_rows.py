@@ -45,7 +45,6 @@ it pays, is decided in `schedule/ask_for_rows.py`, in `schedule/ask_for_windows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import takewhile
 
 from symgrad.codegen.loops.language import Fold, For, Index, Param, Reduction
@@ -58,6 +57,7 @@ from symgrad.codegen.loops.rewrite import (
 from symgrad.codegen.loops.strided import IndexAtom
 from symgrad.codegen.target import Target
 from symgrad.cost_model import BYTES_ASKED_AHEAD, BYTES_OF_BLOCKS_AHEAD, BYTES_WRITTEN_AHEAD
+from symgrad.records import replace
 
 
 def sweeps(around: For, extent: int) -> list[For | Reduction]:

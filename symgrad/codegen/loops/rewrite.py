@@ -263,6 +263,11 @@ def is_free_of(body: Sequence[Stmt], of: Any) -> bool:
     )
 
 
+def has_loops_in_loops(body: Sequence[Stmt]) -> bool:
+    """Return whether a loop is inside of another one, which is no product or fold."""
+    return any([isinstance(s, For) and any([isinstance(i, Loop) for i in s.body]) for s in body])
+
+
 def index_extents(body: Sequence[Stmt]) -> dict[str, int]:
     """Return how many values each index takes at most that a loop or a check in `body` binds.
 

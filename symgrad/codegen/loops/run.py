@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, assert_never
 
 import numpy as np
@@ -51,6 +50,7 @@ from symgrad.codegen.loops.ordering import counts_before, stable_order
 from symgrad.codegen.loops.rewrite import is_free_of
 from symgrad.codegen.loops.scalars import NUMPY_OPS, constant_array, convert
 from symgrad.codegen.loops.strided import read_padded, walked, without_unread
+from symgrad.records import replace
 
 Array = NDArray[Any]
 Position = int | NDArray[np.int64]

@@ -8,7 +8,6 @@ before it is read, and whether two iterations write the same element at indices 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import assert_never
 
 from symgrad.codegen.loops.access import checks_differ
@@ -66,6 +65,7 @@ from symgrad.codegen.loops.next_pages import rows_written
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.codegen.loops.verify_scope import VerifyScope
 from symgrad.graph.dtypes import DType, bool_, int64
+from symgrad.records import replace
 
 
 def verify_kernel(kernel: Kernel) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -87,12 +87,12 @@ def sources_of_leaves() -> str:
 
 
 def _version(entries: Iterable[os.DirEntry[str]]) -> str | None:
-    states = dict(_states(entries))
+    states = _states(entries)
     changed = _times_of_change(states)
     if max(changed.values(), default=0) > (_IMPORTED - _SETTLED) * 1e9:
         return None
-    files = (f"{path} {states[path].st_size} {changed[path]}" for path in sorted(states))
-    return digest_of(platform.python_version(), np.__version__, *files)
+    files = [f"{path} {states[path].st_size} {changed[path]}" for path in sorted(states)]
+    return digest_of(platform.python_version(), np.__version__, "\0".join(files))
 
 
 def _times_of_change(states: Mapping[str, os.stat_result]) -> dict[str, int]:
@@ -107,12 +107,17 @@ def _times_of_change(states: Mapping[str, os.stat_result]) -> dict[str, int]:
     return {path: state.st_ctime_ns for path, state in states.items()}
 
 
-def _states(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the sources among entries of a folder, and in the folders among these."""
-    for entry in entries:
-        if entry.name.endswith(".py"):
-            yield entry.path, entry.stat()
+def _states(entries: Iterable[os.DirEntry[str]]) -> dict[str, os.stat_result]:
+    """Return the sources among entries of a folder, and in the folders among these, by path."""
+    found = {}
+    pending = [*entries]
+    while pending:
+        entry = pending.pop()
+        name = entry.name
+        if name.endswith(".py"):
+            found[entry.path] = entry.stat()
         # What Python has compiled are as many files again, and no sources.
-        elif entry.name != "__pycache__" and entry.is_dir():
+        elif name != "__pycache__" and entry.is_dir():
             with os.scandir(entry.path) as inside:
-                yield from _states(inside)
+                pending += inside
+    return found

@@ -9,7 +9,7 @@ batch adds one.
 
 from __future__ import annotations
 
-import json
+import marshal
 from collections import OrderedDict
 from threading import Lock
 from typing import Any
@@ -42,7 +42,7 @@ class _Kind:
         self._new = 0
         found = store.read(key)
         if found is not None:
-            self._rows, self._places = json.loads(found)
+            self._rows, self._places = marshal.loads(found)
             values = decoded(self._rows)
             self._groups = {tuple(sizes): KeptGroup(*values[n]) for sizes, n in self._places}
 
@@ -54,7 +54,7 @@ class _Kind:
             if len(self._groups) >= _MAX_KEPT:
                 self._groups, self._rows, self._places, self._encoder = {}, [], [], None
             self._encoder = self._encoder or Encoder(self._rows)
-            parts = group.text, group.kernel, group.alone, group.starts, group.order
+            parts = group.text, group.kernel, group.alone, group.starts, group.order, group.printed
             self._places.append([sizes, self._encoder.encode(parts)])
             self._groups[sizes] = group
             self._new += 1
@@ -65,8 +65,8 @@ class _Kind:
             if self._new and self._new >= self._written:
                 self._written += self._new
                 self._new = 0
-                content = json.dumps([self._rows, self._places], separators=(",", ":"))
-                self._store.write(self._key, content.encode())
+                # JSON takes several times as long to read; the version of Python is in the key.
+                self._store.write(self._key, marshal.dumps([self._rows, self._places]))
 
 
 _kinds: OrderedDict[tuple[ObjectStore, EntryKey], _Kind] = OrderedDict()

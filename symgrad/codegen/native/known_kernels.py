@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from symgrad.codegen.llvm.alike_kernels import print_alike
 from symgrad.codegen.llvm.known_kernel import KnownKernel, Passed
@@ -21,9 +22,12 @@ from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.native.compiler_version import compiler_version
 from symgrad.codegen.native.object_store import digest_of, object_store
 from symgrad.codegen.native.objects import made_for
+from symgrad.codegen.program.kept_groups import Printed, text_digest
 from symgrad.codegen.target import Target
 from symgrad.cost_model import MIN_SIMILAR_KERNELS
 from symgrad.records import dataclass
+
+NONE_PRINTED: Mapping[str, Printed] = MappingProxyType({})
 
 _KIND = "loops"  # of entries
 # Similar kernels: so many that those which are left in an edited program are still too many.
@@ -41,14 +45,21 @@ class _Kept:
 class KnownKernels:
     """The kernels of a program, and which of them another program has had, by their names."""
 
-    def __init__(self, kernels: Sequence[Kernel], target: Target, opt_level: int) -> None:
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        target: Target,
+        opt_level: int,
+        printed: Mapping[str, Printed] = NONE_PRINTED,
+    ) -> None:
+        """Find those of a machine; what is known of the texts of kernels is not printed again."""
         version, store = compiler_version(), object_store()
         self._store = None if version is None else store
         self._made_for = made_for(target, opt_level)
         self._digests: dict[str, str] = {}
         if self._store is not None and version is not None:
-            for kernel, text in zip(kernels, print_alike(kernels), strict=True):
-                self._digests[kernel.name] = digest_of(version, text)
+            for name, digest in _text_digests(kernels, printed).items():
+                self._digests[name] = digest_of(version, digest)
         self._are_many = len(kernels) >= MIN_SIMILAR_KERNELS
 
     def found(self) -> dict[str, KnownKernel]:
@@ -82,6 +93,16 @@ class KnownKernels:
             if shape is None or like[shape] < _VERY_MANY
         }
         self._store.write_each(_KIND, self._made_for, kept)
+
+
+def _text_digests(kernels: Sequence[Kernel], printed: Mapping[str, Printed]) -> dict[str, str]:
+    """Return the digests of the texts of kernels, by their names."""
+    there = ((kernel, printed.get(kernel.name)) for kernel in kernels)
+    # Passes over programs may have made another kernel of it, and given the name to a new one.
+    known = {k.name: found.digest for k, found in there if found and found.kernel is k}
+    others = [kernel for kernel in kernels if kernel.name not in known]
+    texts = zip(others, print_alike(others), strict=True)
+    return known | {kernel.name: text_digest(text) for kernel, text in texts}
 
 
 def _written(kept: _Kept) -> bytes:

@@ -78,7 +78,7 @@ def build_program(
     nested = tuple(builder.partitions)
     temporaries = outermost.temporaries()
     sources = SourceMap(partition, nested, builder.groups, builder.failures, temporaries)
-    return BuiltProgram(program, sources, builder.pool.alone)
+    return BuiltProgram(program, sources, builder.pool.alone, builder.groups_lowered.printed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

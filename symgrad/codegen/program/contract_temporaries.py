@@ -14,7 +14,6 @@ How a kernel becomes one that keeps a row is `schedule/contract_rows.py`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
@@ -28,6 +27,7 @@ from symgrad.codegen.schedule.contract_rows import contract_rows
 from symgrad.cost_model import BYTES_SWEPT
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
 
 def contract_temporaries(program: Program) -> Program:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.rewrite import has_loops_in_loops
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
@@ -40,10 +41,14 @@ def distribute_rows(program: Program, target: Target, *, pipelines: bool = False
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        kernel = schedule.distribute_rows(instr.kernel, target, pipelines=pipelines)
+        kernel = instr.kernel
+        if has_loops_in_loops(kernel.body):
+            kernel = schedule.distribute_rows(kernel, target, pipelines=pipelines)
         kernel = kernel if pipelines else begin_with_cleared(kernel)
+        if kernel is instr.kernel or kernel == instr.kernel:
+            return instr
         arguments = _resized(instr, kernel, named)
-        if kernel == instr.kernel or arguments is None:
+        if arguments is None:
             return instr
         came_of = instr.fused or (instr,)
         return replace(instr, kernel=names.shared(kernel), arguments=arguments, fused=came_of)

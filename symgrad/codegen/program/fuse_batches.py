@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Index, Kernel, Param, Stmt
@@ -48,7 +47,7 @@ from symgrad.cost_model import (
 )
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import (
@@ -56,7 +55,7 @@ from symgrad.cost_model import (
     MOST_STREAMS_BETWEEN,
     STATEMENTS_AN_ACCESS,
 )
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 _OPS_NAMED = 6
 

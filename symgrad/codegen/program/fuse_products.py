@@ -21,7 +21,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
-from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Fold, Kernel, Mode, Param
@@ -56,6 +55,7 @@ from symgrad.codegen.schedule.vectorize import vectorize
 from symgrad.cost_model import BYTES_OF_PRODUCTS, FOLDED_OF_ROW, INSTRS_OF_PRODUCTS
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
 _LABELS = 4
 
@@ -225,7 +225,9 @@ class _RowFusions:
         first = instrs[position]
         if not isinstance(first, Launch) or first.fused:
             return False
-        rows = product_rows(self._alone.get(first.name, first.kernel))
+        kernel = self._alone.get(first.name, first.kernel)
+        makes_much = any([p.mode == "out" and p.nbytes >= BYTES_OF_PRODUCTS for p in kernel.params])
+        rows = product_rows(kernel) if makes_much else None
         if rows is None:
             return False
         group = _RowGroup(rows, self._alone)

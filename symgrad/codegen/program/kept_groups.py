@@ -9,6 +9,7 @@ what of a group's key has a text that says all of it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable
 from typing import Protocol
 
@@ -25,7 +26,8 @@ class KeptGroup:
 
     `text` is the canonical one before scheduling, by which a pool knows kernels; `alone` the kernel
     for one thread where threads share it. `starts` are where in its buffers a call begins, and
-    `order` says which of the group's buffers the arguments are.
+    `order` says which of the group's buffers the arguments are. `printed` is the digest of the
+    kernel's text, by which its machine code is found.
     """
 
     text: str
@@ -33,6 +35,20 @@ class KeptGroup:
     alone: Kernel | None
     starts: tuple[int, ...]
     order: tuple[int, ...]
+    printed: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Printed:
+    """A kernel, and the digest of its text."""
+
+    kernel: Kernel
+    digest: str
+
+
+def text_digest(text: str) -> str:
+    """Return the digest of the text of a kernel that is called "kernel"."""
+    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
 
 
 class KeptKind(Protocol):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.print import print_kernel
+from symgrad.records import replace
 
 
 class KernelNames:

@@ -30,8 +30,10 @@ from symgrad.codegen.program.kept_groups import (
     KeptGroups,
     KeptKind,
     NoTextError,
+    Printed,
     has_own_ops,
     stated_key,
+    text_digest,
 )
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.relocate import Relocated
@@ -65,7 +67,10 @@ class _SizedKernel:
 
 
 class LoweredGroups:
-    """The kernels of groups of one program, in a pool."""
+    """The kernels of groups of one program, in a pool.
+
+    Of those that are `printed` the digests of their texts are known, by their names.
+    """
 
     def __init__(
         self, pool: KernelPool, runner: PassRunner, kept: KeptGroups | None = None
@@ -81,6 +86,7 @@ class LoweredGroups:
         self._known: dict[tuple[int, tuple[int, ...]], tuple[Relocated, list[int]]] = {}
         self._counts: Counter[int] = Counter()
         self._alike: dict[int, Templates[_SizedKernel]] = {}
+        self.printed: dict[str, Printed] = {}
 
     def lowered(
         self, partition: Partition, buffers: Buffers, group: FusionGroup
@@ -128,6 +134,7 @@ class LoweredGroups:
 
     def _added(self, kept: KeptGroup) -> tuple[Relocated, list[int]]:
         kernel = self._pool.add_scheduled(kept.text, lambda: (kept.kernel, kept.alone))
+        self.printed.setdefault(kernel.name, Printed(kernel, kept.printed))
         return Relocated(kernel, kept.starts, ()), [*kept.order]
 
     def _kind(self, group: FusionGroup, key: GroupKey, number: int) -> KeptKind | None:
@@ -148,7 +155,8 @@ class LoweredGroups:
         text = print_kernel(canonical(moved.kernel))
         kernel, alone = self._silent.scheduled(moved)
         order = tuple(key.buffers.index(b) for b in lowered.arguments)
-        return KeptGroup(text, kernel, alone, moved.starts, order)
+        printed = text_digest(print_kernel(replace(kernel, name="kernel")))
+        return KeptGroup(text, kernel, alone, moved.starts, order, printed)
 
     def _verify(self, made: Relocated, plain: Kernel) -> None:
         """Raise AssertionError unless `made` is what lowering has given, when it is scheduled."""

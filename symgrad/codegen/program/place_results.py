@@ -15,8 +15,7 @@ themselves are pieces of a row, and for what has become one kernel since.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from symgrad.codegen.loops.index_arithmetic import bounds
@@ -51,7 +50,7 @@ from symgrad.codegen.program.language import (
 )
 from symgrad.cost_model import INSTRS_BETWEEN
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 _Item = TypeVar("_Item")
 
@@ -163,26 +162,34 @@ def _copies(kernel: Kernel) -> list[_Copy]:
 
     Nothing else is stored where they copy to, as a fill would be.
     """
+    copies = [found for statement in kernel.body for found in _whole_copies(statement)]
+    if not copies:
+        return []
     numbers = {param.name: i for i, param in enumerate(kernel.params)}
     readers = Counter(name for s in kernel.body for name in set().union(*buffers_used((s,))))
     stores = _Stores(kernel.body)
     found = []
-    for statement in kernel.body:
-        if not isinstance(statement, For) or len(statement.body) != 2:
-            continue
-        let, store = statement.body
-        if not isinstance(let, Let) or not isinstance(let.value, Load):
-            continue
-        if not isinstance(store, Store) or store.value != Ref(let.name, let.value.dtype):
-            continue
-        terms = ((statement.var, 1),)
-        is_whole = let.value.index == Index(0, terms) and store.index.terms == terms
-        is_alone = readers[let.value.buffer] == 1
+    for loop, load, store in copies:
+        is_alone = readers[load.buffer] == 1
         is_out = kernel.params[numbers[store.buffer]].mode == "out"
-        if is_whole and is_alone and is_out and stores.is_clear(store, statement.extent):
-            place = numbers[let.value.buffer], numbers[store.buffer]
-            found.append(_Copy(statement, *place, store.index.const))
+        if is_alone and is_out and stores.is_clear(store, loop.extent):
+            place = numbers[load.buffer], numbers[store.buffer]
+            found.append(_Copy(loop, *place, store.index.const))
     return found
+
+
+def _whole_copies(statement: Stmt) -> Iterator[tuple[For, Load, Store]]:
+    """Yield a loop that only copies, from the first element on, with its load and its store."""
+    if not isinstance(statement, For) or len(statement.body) != 2:
+        return
+    let, store = statement.body
+    if not isinstance(let, Let) or not isinstance(let.value, Load):
+        return
+    if not isinstance(store, Store) or store.value != Ref(let.name, let.value.dtype):
+        return
+    terms = ((statement.var, 1),)
+    if let.value.index == Index(0, terms) and store.index.terms == terms:
+        yield statement, let.value, store
 
 
 class _Stores:

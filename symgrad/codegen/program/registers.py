@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.loops.language import (
@@ -71,7 +70,7 @@ from symgrad.cost_model import (
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 def schedule_registers(program: Program, target: Target) -> Program:

@@ -17,7 +17,6 @@ placed so, whose users are launches of the program itself and not of its loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from symgrad.codegen.loops.canonical import renamed
@@ -27,6 +26,7 @@ from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of, launches_of
 from symgrad.cost_model import LEAST_REUSED
 from symgrad.passes.fusion.buffers import Buffer
+from symgrad.records import replace
 
 _Item = TypeVar("_Item")
 

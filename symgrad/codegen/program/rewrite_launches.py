@@ -56,7 +56,10 @@ def rewrite_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Pro
     names = KernelNames(program.kernels)
 
     def changed(instr: Instr) -> Instr:
-        if not isinstance(instr, Launch) or (kernel := change(instr.kernel)) == instr.kernel:
+        if not isinstance(instr, Launch):
+            return instr
+        kernel = change(instr.kernel)
+        if kernel is instr.kernel or kernel == instr.kernel:
             return instr
         return replace(instr, kernel=names.shared(kernel), fused=instr.fused or (instr,))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.program.kept_groups import Printed
 from symgrad.codegen.program.language import Launch, NativeCall, Program
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import KernelSpec
@@ -61,8 +62,10 @@ class BuiltProgram:
     """A program, and where it comes from.
 
     `alone` are the kernels that threads share, by name, as they are where there is one thread.
+    Of kernels that are `printed` the digests of their texts are known, by their names.
     """
 
     program: Program
     sources: SourceMap
     alone: Mapping[str, Kernel]
+    printed: Mapping[str, Printed]

@@ -76,6 +76,8 @@ def begin_with_cleared(kernel: Kernel) -> Kernel:
     That is the identity. A choice of it for the first row is for pipelines alone, which do that row
     several times: each vector would choose between it and what is in memory.
     """
+    if not any([isinstance(s, For) and s.vector == 1 for s in kernel.body]):
+        return kernel
     return replace(kernel, body=_begun(kernel.body))
 
 

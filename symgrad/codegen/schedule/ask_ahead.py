@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.access import body_flops, names_used
 from symgrad.codegen.loops.language import (
@@ -54,6 +53,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
 from symgrad.codegen.target import Target
+from symgrad.records import replace
 
 
 def ask_ahead(kernel: Kernel, target: Target) -> Kernel:

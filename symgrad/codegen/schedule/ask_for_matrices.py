@@ -23,16 +23,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops.next_matrices import next_matrices, row_loops
+from symgrad.codegen.loops.rewrite import has_loops_in_loops
 from symgrad.codegen.target import Target
 from symgrad.cost_model import LINES_ASKED, TERMS_OF_BYTE
+from symgrad.records import replace
 
 
 def ask_for_matrices(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with loops over rows marked to ask for the next matrix."""
+    if not has_loops_in_loops(kernel.body):
+        return kernel
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=tuple(_marked(s, params, target) for s in kernel.body))
 

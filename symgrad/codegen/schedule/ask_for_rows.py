@@ -36,7 +36,6 @@ follow that by itself. No result changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import body_flops
@@ -48,6 +47,7 @@ from symgrad.codegen.loops.next_rows import (
     rows_behind,
     sweeps,
 )
+from symgrad.codegen.loops.rewrite import has_loops_in_loops
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BYTES_SWEPT,
@@ -56,10 +56,13 @@ from symgrad.cost_model import (
     LEAST_ROW_ASKED,
     SHARES_OF_BLOCKS,
 )
+from symgrad.records import replace
 
 
 def ask_for_rows(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with one sweep over each long row marked to ask for the next one."""
+    if not has_loops_in_loops(kernel.body):
+        return kernel
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=_marked(kernel.body, params, target))
 
@@ -70,6 +73,8 @@ def ask_for_results(kernel: Kernel, target: Target) -> Kernel:
     A store waits for the line that it changes, as a load does, and rows that are swept are written
     in bursts.
     """
+    if not has_loops_in_loops(kernel.body):
+        return kernel
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=_asking_for_results(kernel.body, params, target))
 

@@ -23,16 +23,18 @@ of each buffer stays in a near cache until it is read. No result changes.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
 from symgrad.codegen.loops.next_rows import next_of_windows
+from symgrad.codegen.loops.rewrite import has_loops_in_loops
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import SHARE_OF_ROWS_ASKED
+from symgrad.records import replace
 
 
 def ask_for_windows(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with folds over windows that no cache has marked to ask for the next row."""
+    if not has_loops_in_loops(kernel.body):
+        return kernel
     params = {param.name: param for param in kernel.params}
     body = tuple(_marked(statement, params, target.memory) for statement in kernel.body)
     return replace(kernel, body=body)

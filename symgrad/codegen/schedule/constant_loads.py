@@ -17,7 +17,6 @@ Whose buffers may be stored anew is for passes over programs to say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import bounds, scaled_sum
 from symgrad.codegen.loops.language import (
@@ -39,6 +38,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import index_extents, statements
 from symgrad.graph.dtypes import int32
+from symgrad.records import replace
 
 
 def reads_elements(kernel: Kernel) -> bool:

@@ -19,7 +19,6 @@ are taken one after another; each part of a loop that threads share has a row of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import (
@@ -48,6 +47,7 @@ from symgrad.codegen.loops.rewrite import (
     statements,
     substitute_variable,
 )
+from symgrad.records import replace
 
 
 def contract_rows(kernel: Kernel, name: str) -> Kernel | None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.footprints import Access, counted_extents, touched
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
@@ -51,7 +50,7 @@ from symgrad.codegen.schedule.parallelize import scratch_of_parts
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.transpose_once import transpose_once
 from symgrad.codegen.schedule.vectorize import perfect_nest
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

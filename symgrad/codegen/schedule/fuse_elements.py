@@ -16,7 +16,6 @@ where that makes two kernels alike. No element is computed otherwise than before
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen.loops.access import Accesses
@@ -45,6 +44,7 @@ from symgrad.codegen.schedule.long_loops import (
 )
 from symgrad.codegen.target import Target
 from symgrad.cost_model import LEAST_FUSED_ROWS, MOST_FUSED, MOST_ROWS_AROUND
+from symgrad.records import replace
 
 
 def fuse_elements(

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
@@ -61,7 +60,7 @@ from symgrad.cost_model import (
 )
 from symgrad.cost_model.products import PANEL_BYTES
 from symgrad.graph.dtypes import DType
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 _PIECE, _BLOCK, PART, _PANEL = "piece", "block", "part", "panel"
 

@@ -26,7 +26,6 @@ elementwise kernels that could be one were fused before, and pools and pads gain
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import (
@@ -51,7 +50,7 @@ from symgrad.codegen.loops.rewrite import (
     substitute_variable,
 )
 from symgrad.cost_model import BYTES_OF_ROWS_AGAIN, BYTES_SWEPT, PIECES
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 def fuse_rows(first: Kernel, second: Kernel) -> Kernel | None:

@@ -16,7 +16,6 @@ so that the second finds rows of `g` in the cache. Each does what it did, in the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.language import (
     Check,
@@ -35,6 +34,7 @@ from symgrad.codegen.loops.rewrite import (
     substitute_variable,
 )
 from symgrad.cost_model import BYTES_OF_ROWS_AGAIN
+from symgrad.records import replace
 
 
 def fuse_siblings(first: Kernel, second: Kernel, shared: Collection[str]) -> Kernel | None:

@@ -9,7 +9,6 @@ kernels that are such loops may become one (`fuse_elements.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from symgrad.codegen.loops.language import (
@@ -46,7 +45,7 @@ from symgrad.cost_model import (
     MOST_ROWS_AROUND,
     VECTOR_BYTES,
 )
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 # Statements that are one after another: no loop.
 Straight = tuple[Plain, ...]

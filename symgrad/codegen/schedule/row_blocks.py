@@ -16,7 +16,6 @@ so that a block of `x` stays in cache, where the next stages find it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from symgrad.codegen.loops.index_arithmetic import index_of, scaled_sum
@@ -45,7 +44,7 @@ from symgrad.codegen.schedule.row_stages import (
     row_accesses,
 )
 from symgrad.codegen.target import MemoryHierarchy
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
@@ -41,7 +40,7 @@ from symgrad.codegen.loops.rewrite import (
 )
 from symgrad.codegen.schedule.vectorize import perfect_nest
 from symgrad.cost_model import LONG_ROW, MUCH_MADE
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 ROW = "row"  # the variable that counts rows in a statement that is none, or the axis of, a product
 Axis = Literal["rows", "columns", "inner"]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
@@ -36,6 +35,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import buffers_used
 from symgrad.codegen.schedule.vectorize import nested, perfect_nest
+from symgrad.records import replace
 
 SUMS = "sums"
 

@@ -7,7 +7,6 @@ the first pass of an inverse puts them together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +23,7 @@ from symgrad.graph.ops.small_matrices import column_map, is_wide_float
 from symgrad.graph.ops.structure import Axes, permute_dims
 from symgrad.graph.structures import ColumnMap
 from symgrad.graph.types import Array, TensorType
+from symgrad.records import replace
 
 
 def fourier_columns(

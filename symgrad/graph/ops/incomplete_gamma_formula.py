@@ -15,12 +15,11 @@ cancels. The density is written with Stirling's series, DLMF 5.11.1, where a >= 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from symgrad.graph.formulas import Condition, FloatExpr, polynomial
 from symgrad.graph.ops import gamma_tables, quadrature_tables
 from symgrad.graph.ops.gamma import DIGAMMA_ZERO
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 # h at the end of the range of integration, where e**-h is half a bit of a sum that is 1.
 _LAST = {"f32": 18.0, "f64": 38.0}

@@ -28,7 +28,6 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -53,7 +52,7 @@ from symgrad.graph.types import (
     TensorType,
     as_reals,
 )
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 # A name with its scopes. It does not begin with a digit: those are results without a name.
 ELIDED = 64  # elements: dumps leave out the values of a larger constant

@@ -9,12 +9,12 @@ integer tensor can have says `graph/ranges.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from symgrad.graph.node import Node, Range, Tensor
 from symgrad.graph.ranges import is_empty, ranges_of
 from symgrad.graph.structures import AtIndices, KernelSpec, checked_axes
 from symgrad.passes.fusion.partition import Specs
+from symgrad.records import replace
 
 
 def with_known_places(specs: Specs) -> Specs:

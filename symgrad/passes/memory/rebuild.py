@@ -7,14 +7,13 @@ the result of a product, or of what is element by element, is left out.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 from symgrad.graph.build import are_same, inside, rebuild
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import KernelSpec
 from symgrad.passes.fusion.partition import FusionGroup, Partition
 from symgrad.passes.memory.turns import Course, Turn, Version, cone
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 AGAIN = "it is computed again, so that it takes no memory in between"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from symgrad.display.units import seconds_text, share_text
 from symgrad.errors import CompileError, Source, user_source
 from symgrad.graph.dtypes import float32
 from symgrad.graph.types import Array
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 from symgrad.runtime.executable import Executable
 from symgrad.runtime.inspection.communication import Communication, communication_of
 from symgrad.runtime.inspection.kernels import KernelRecord, describe_kernels, threads_text

@@ -8,10 +8,9 @@ from __future__ import annotations
 import linecache
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from symgrad.errors import file_label
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 from symgrad.runtime.inspection.kernels import Kernels
 from symgrad.runtime.inspection.profile import Profile
 

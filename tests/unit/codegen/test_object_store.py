@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -360,7 +359,7 @@ def test_a_disk_that_is_full_or_read_only_keeps_nothing(store, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", refuse)
     assert not store.write(KEY, b"code")
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(object_store, "_new_file", refuse)
     assert not store.write(KEY, b"code")
     assert [path for path, _ in store.entries()] == [file_of(store, OTHER)]
 

@@ -12,6 +12,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import compiler
+from symgrad.codegen.llvm.alike_kernels import print_alike
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.lower.groups import lower_group
 from symgrad.codegen.native import known_groups, known_kernels
@@ -22,6 +23,7 @@ from symgrad.codegen.program.kept_groups import NoTextError, stated_key
 from symgrad.config import override
 from symgrad.graph.dtypes import float32
 from symgrad.graph.node import Tensor
+from symgrad.records import replace
 from symgrad.runtime import stored_program
 from symgrad.runtime.step import Step
 from tests.support.new_ops import new_ops
@@ -131,6 +133,31 @@ def test_what_is_found_is_what_is_made(store, lowered, threads):
     assert len(lowered) < count / 2  # those that check an index, or have templates
     with override(cache=False):
         assert text_of(build()) == first
+
+
+def test_the_text_of_a_kernel_that_is_found_is_known(store, monkeypatch):
+    """Unless a pass over the program has made another one of it."""
+    model(*ALL)
+    forget()
+    again = model(*EDITED).executable
+    printed, kernels = again.lowered.printed, again.program.kernels
+    assert printed
+    names = [k.name for k in kernels if k.name in printed and printed[k.name].kernel is k]
+    others = [k for k in kernels if k.name not in names]
+    plain = known_kernels._text_digests(kernels, {})
+    asked: list[Any] = []
+
+    def note(kernels: Any) -> list[str]:
+        asked.extend(kernels)
+        return print_alike(kernels)
+
+    monkeypatch.setattr(known_kernels, "print_alike", note)
+    assert known_kernels._text_digests(kernels, printed) == plain
+    assert asked == others
+    # As where a pass gives the name of a kernel that is no more to a new one.
+    swapped = [replace(k, name=name) for k, name in zip(kernels, reversed(names), strict=False)]
+    expected = known_kernels._text_digests(swapped, {})
+    assert known_kernels._text_digests(swapped, printed) == expected
 
 
 def test_targets_threads_and_compilers_have_their_own(store, lowered, monkeypatch):

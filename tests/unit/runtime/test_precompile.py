@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import symgrad as sg
 from symgrad.__main__ import main
 from symgrad.codegen import ir
 from symgrad.codegen.contract.kernels import leaf_functions
-from symgrad.codegen.native import known_leaves, objects
+from symgrad.codegen.native import known_leaves, object_store, objects
 from symgrad.codegen.native.known_leaves import KnownLeaves
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore
 from symgrad.codegen.target import target_named
@@ -214,7 +213,7 @@ def _refuse_writes(monkeypatch: pytest.MonkeyPatch, which: Callable[[EntryKey], 
 def test_the_command_says_how_much_could_not_be_kept(store, capsys, monkeypatch):
     monkeypatch.setattr(caching, "precompile", lambda: precompile([SAMPLE]))
     with monkeypatch.context() as full:
-        full.setattr(tempfile, "mkstemp", _no_room)
+        full.setattr(object_store, "_new_file", _no_room)
         assert main(["cache", "precompile"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -224,7 +223,7 @@ def test_the_command_says_how_much_could_not_be_kept(store, capsys, monkeypatch)
     assert f"functions of products into {store.folder}" in capsys.readouterr().out
 
 
-def _no_room(**_: object) -> tuple[int, str]:
+def _no_room(_: str) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -5,14 +5,13 @@ A tile is as many squares of sums as a matrix unit holds, or as many vectors as 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symgrad.codegen.contract.kernels.matrix import TILE_SIDE
 from symgrad.codegen.contract.kernels.pair_packing import CHUNK, SIDE
 from symgrad.codegen.contract.methods import Method
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import matrix_cycles, tiling_cycles
+from symgrad.records import replace
 
 
 def can_multiply_pairs(plan: ContractPlan, target: Target) -> bool:

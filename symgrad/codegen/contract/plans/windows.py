@@ -8,7 +8,6 @@ side by side, and all places in a window are read from that.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from symgrad.codegen.contract.operand import LineAxis, Operand, PaddedPixels
 from symgrad.codegen.contract.plans.plan import ContractPlan
@@ -25,6 +24,7 @@ from symgrad.cost_model.products import (
     resuming_cycles,
     waiting_cycles,
 )
+from symgrad.records import replace
 
 
 def with_windows(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan | None:
