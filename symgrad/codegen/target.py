@@ -153,7 +153,7 @@ class Target:
     def table_bytes(self) -> int:
         """The most bytes of a table in registers in which one instruction looks up all lanes.
 
-        AVX-512 does so in two registers; here only vectors that fill one are looked up.
+        AVX-512 does so in two registers; here only vectors that fill half of one are looked up.
         """
         return 2 * self.vector_bytes if self.level == 4 else 0
 
