@@ -89,7 +89,8 @@ class Target:
     no near cache when it gets there: the tiles of the one before ask for it. One that `issues_few`
     instructions, four at a time, has little to spare for more than two multiply-adds and a load.
     One that `gathers_slowly` loads lanes by themselves in less time. One that brings panels late
-    from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0.
+    from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0. One
+    that `streams_stacks` stores what a loop records past caches that do not hold it.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Target:
     issues_few: bool = False
     gathers_slowly: bool = False
     near_ahead: int = 0
+    streams_stacks: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -152,7 +154,7 @@ class Target:
     def table_bytes(self) -> int:
         """The most bytes of a table in registers in which one instruction looks up all lanes.
 
-        AVX-512 does so in two registers; here only vectors that fill one are looked up.
+        AVX-512 does so in two registers; here only vectors that fill half of one are looked up.
         """
         return 2 * self.vector_bytes if self.level == 4 else 0
 
@@ -347,7 +349,7 @@ def _as_measured(target: Target) -> Target:
     return replace(
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
         issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
-        near_ahead=_NEAR_AHEAD if is_skylake else 0,
+        near_ahead=_NEAR_AHEAD if is_skylake else 0, streams_stacks=is_skylake,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from symgrad.codegen.llvm.lanes import emit_cast, emit_scalar_op, emit_select, m
 from symgrad.codegen.llvm.lifting import is_lifted
 from symgrad.codegen.llvm.scope import Held, KernelScope
 from symgrad.codegen.llvm.searches import emit_common_search, emit_searches
+from symgrad.codegen.llvm.streaming import emit_streamed_store, is_of_lines
 from symgrad.codegen.loops.language import (
     Atom,
     BinarySearch,
@@ -271,6 +272,9 @@ def emit_store(scope: KernelScope, store: Store) -> None:
     if stride == 1 or width == 1:
         value = emit_atom(scope, store.value, width)
         pointer = emit_pointer(scope, store.buffer, store.index)
+        if store.is_streamed and is_of_lines(scope, dtype):
+            emit_streamed_store(scope, value, pointer, dtype)
+            return
         scope.lanes(width).store(value, pointer, dtype, dtype.itemsize, scope.mask)
         return
     assert stride != 0, f"lanes of {store.buffer} are stored to one element"

@@ -14,7 +14,7 @@ from symgrad.codegen.contract.elements import declare
 from symgrad.codegen.llvm.lanes import Lanes, memory_type
 from symgrad.codegen.llvm.math.values import type_suffix
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import elements_of, gathered, vector_type
+from symgrad.codegen.vectors import elements_of, gathered, joined, part_of, shuffled, vector_type
 from symgrad.graph.dtypes import DType
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -30,22 +30,45 @@ SMALLEST_GATHERED = 4  # bytes of an element: a gather takes four or eight
 def emit_lookup(
     lanes: Lanes, target: Target, start: ir.Value, count: int, places: ir.Value, dtype: DType
 ) -> ir.Value | None:
-    """Return the element of each lane of a table of `count` elements, None if that is in memory."""
+    """Return the element of each lane of a table of `count` elements, None if that is in memory.
+
+    Several registers of lanes are looked up in one table, and half a register as a whole one.
+    """
     builder, size = lanes.builder, dtype.itemsize
-    is_whole = lanes.width * size == target.vector_bytes
-    if size not in _PERMUTED or not is_whole or count * size > target.table_bytes:
+    width = target.vector_bytes // size
+    if size not in _PERMUTED or 2 * lanes.width < width or count * size > target.table_bytes:
         return None
-    one, two, element = _PERMUTED[size]
-    kind, floats = (ir.VectorType(e, lanes.width) for e in (memory_type(dtype), element))
-    loaded = []
-    for done in range(0, count, lanes.width):
-        place = builder.gep(start, [_I64(done)], inbounds=True, source_etype=kind.element)
-        loaded.append(_loaded(lanes, place, min(lanes.width, count - done), kind, size))
-    first, *rest = [builder.bitcast(register, floats) for register in loaded]
+    table = _table(lanes, start, count, ir.VectorType(memory_type(dtype), width), size)
     order = places if size == _WORD else builder.trunc(places, ir.VectorType(_I32, lanes.width))
-    operands, name = [first, order, *rest], f"llvm.x86.avx512.{two if rest else one}.512"
-    permute = declare(builder.module, name, floats, [operand.type for operand in operands])
-    return builder.bitcast(builder.call(permute, operands), kind)
+    starts = range(0, lanes.width, width)
+    wanted = [[(s + lane) % lanes.width for lane in range(width)] for s in starts]
+    orders = [shuffled(builder, [order], one) for one in wanted]
+    found = joined(builder, [_permuted(builder, table, one, size) for one in orders], width)
+    found = builder.bitcast(found, ir.VectorType(memory_type(dtype), len(starts) * width))
+    return found if lanes.width >= width else part_of(builder, found, 0, lanes.width)
+
+
+def _table(
+    lanes: Lanes, start: ir.Value, count: int, kind: ir.VectorType, size: int
+) -> list[ir.Value]:
+    """Load a table of `count` elements into registers, of floats."""
+    floats = ir.VectorType(_PERMUTED[size][2], kind.count)
+    loaded = []
+    for done in range(0, count, kind.count):
+        place = lanes.builder.gep(start, [_I64(done)], inbounds=True, source_etype=kind.element)
+        register = _loaded(lanes, place, min(kind.count, count - done), kind, size)
+        loaded.append(lanes.builder.bitcast(register, floats))
+    return loaded
+
+
+def _permuted(
+    builder: ir.IRBuilder, table: Sequence[ir.Value], order: ir.Value, size: int
+) -> ir.Value:
+    one, two, _ = _PERMUTED[size]
+    (first, *rest), operands = table, [table[0], order, *table[1:]]
+    name = f"llvm.x86.avx512.{two if rest else one}.512"
+    permute = declare(builder.module, name, first.type, [operand.type for operand in operands])
+    return builder.call(permute, operands)
 
 
 def emit_gather(lanes: Lanes, start: ir.Value, places: ir.Value, dtype: DType) -> ir.Value:
@@ -77,10 +100,10 @@ def emit_one_by_one(
 
 def _loaded(lanes: Lanes, start: ir.Value, count: int, kind: ir.VectorType, size: int) -> ir.Value:
     """Load `count` elements of so many bytes into a register, and nothing behind them."""
-    if count == lanes.width:
+    if count == kind.count:
         return lanes.builder.load(start, align=size, typ=kind)
     has = ir.Constant(
-        ir.VectorType(ir.IntType(1), lanes.width), [lane < count for lane in range(lanes.width)]
+        ir.VectorType(ir.IntType(1), kind.count), [lane < count for lane in range(kind.count)]
     )
     name = f"llvm.masked.load.{type_suffix(kind)}.p0"
     load = declare(lanes.builder.module, name, kind, [start.type, has.type, kind])

@@ -33,6 +33,7 @@ from symgrad.codegen.llvm.short_rows import emit_row, rows_in
 from symgrad.codegen.llvm.sorts import emit_sort_rows, scratch_of_part
 from symgrad.codegen.llvm.spills import with_aligned_spills
 from symgrad.codegen.llvm.squares import emit_squares
+from symgrad.codegen.llvm.streaming import emit_fence
 from symgrad.codegen.llvm.tile_walks import as_walk, emit_walk, epilogue_apart, is_within
 from symgrad.codegen.loops.language import (
     Check,
@@ -138,6 +139,7 @@ def _emit_for(scope: KernelScope, loop: For) -> None:
         stop = loop.extent - loop.extent % width
         _count(_side_by_side(scope, loop, width), loop, (start, stop, width))
         start = stop
+    emit_fence(scope, loop)
 
 
 def _side_by_side(scope: KernelScope, loop: For, width: int) -> KernelScope:
@@ -184,6 +186,7 @@ def _emit_part(scope: KernelScope, statement: Parallel) -> None:
             emit_sort_rows(scope, statement)
         case For():
             _emit_iterations(scope, statement)
+            emit_fence(scope, statement)
     if has_check((statement,)):
         scope.builder.ret(_I32(0))
     else:

@@ -131,7 +131,8 @@ class _Renamer:
             case Let():
                 return self._let(statement)
             case Store(buffer, index, value):
-                return Store(self._buffers[buffer], self._index(index), self._atom(value))
+                place = self._buffers[buffer], self._index(index)
+                return Store(*place, self._atom(value), statement.is_streamed)
             case Check(name, value):
                 renamed = self._atom(value)
                 return replace(statement, name=self._bind_var(name), value=renamed)

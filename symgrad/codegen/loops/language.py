@@ -130,11 +130,12 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`y[i] = t4`."""
+    """`y[i] = t4`; past the caches, where vectors are whole lines of one, if it `is_streamed`."""
 
     buffer: str
     index: Index
     value: Atom
+    is_streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,8 +159,8 @@ class _Printer:
         match statement:
             case Let(name, value):
                 self.line(f"{name}: {value.dtype} = {_print_expr(value)}")
-            case Store(buffer, index, value):
-                text = _print_atom(value, self.buffers.get(buffer))
+            case Store(buffer, index, value, is_streamed):
+                text = _print_atom(value, self.buffers.get(buffer)) + " streamed" * is_streamed
                 self.line(f"{buffer}[{print_index(index)}] = {text}")
             case Check(name, value, extent, status, bound):
                 text = f"{name} = {_print_atom(value, int64)} in"

@@ -28,6 +28,7 @@ from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.reuse_results import reuse_results
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.program.share_in_loops import share_in_loops
+from symgrad.codegen.program.stream_stacks import stream_stacks
 from symgrad.codegen.program.verify import verify_instrs, verify_program
 from symgrad.codegen.schedule.accumulate_columns import accumulate_columns
 from symgrad.codegen.schedule.distribute_scalars import distribute_scalars
@@ -238,6 +239,11 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "fuse-elements": "loops are as long as they get, and read all that they will",
             "parallelize": "and each part of one asks for what comes next",
         },
+    ),
+    ProgramPass(
+        "stream-stacks",
+        lambda program, given: stream_stacks(program, given.target),
+        after={"fuse-elements": "kernels read what they have written until they are one"},
     ),
     ProgramPass(
         "registers",

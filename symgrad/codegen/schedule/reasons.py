@@ -57,6 +57,7 @@ def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
     """Return why the loops, folds and products of a kernel are computed as they are, each once."""
     sizes = {param.name: param.dtype.itemsize for param in kernel.params}
     found = [*_apart_reasons(kernel.body, target), *_result_reasons(kernel, target)]
+    found += _streamed_reasons(kernel)
     for statement in kernel.body:
         if isinstance(statement, For):
             found += _page_reasons(statement, target, sizes)
@@ -109,6 +110,16 @@ def _result_reasons(kernel: Kernel, target: Target) -> Iterator[str]:
                     f"{loop.var} asks for what it writes {BYTES_WRITTEN_AHEAD:,} bytes further on "
                     f"in {len(found)} results: no cache of a core has these lines"
                 )
+
+
+def _streamed_reasons(kernel: Kernel) -> Iterator[str]:
+    stores = (s for s in statements(kernel.body) if isinstance(s, Store))
+    streamed = {store.buffer for store in stores if store.is_streamed}
+    if size := sum(param.nbytes for param in kernel.params if param.name in streamed):
+        yield (
+            f"what a loop records goes past the caches, {size:,} bytes an iteration: they have "
+            "left these when all iterations have run"
+        )
 
 
 def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> Iterator[str]:

@@ -107,6 +107,7 @@ SIGNS = (
     rule(lambda x, y: (add(x, negative(y)), subtract(x, y)), BITWISE),
     rule(lambda x, y: (subtract(x, negative(y)), add(x, y)), BITWISE),
     rule(lambda x, y: (negative(subtract(x, y)), subtract(y, x)), EXCEPT_NEG_ZERO),
+    rule(lambda x: (subtract(negative(x), x), negative(add(x, x))), BITWISE),
     rule(lambda x, y: (multiply(negative(x), y), negative(multiply(x, y))), BITWISE),
     rule(lambda x, y: (divide(negative(x), y), negative(divide(x, y))), BITWISE),
     rule(lambda x, y: (divide(x, negative(y)), negative(divide(x, y))), BITWISE),

@@ -9,6 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.program.print import print_program
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
@@ -62,6 +63,21 @@ def test_what_is_looked_up_is_right(dtype, count):
     np.testing.assert_array_equal(found[1], values[places])
     with pytest.raises(sg.IndexOutOfRangeError):
         step(values, np.where(np.arange(203) == 150, count, places))
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(11, "float64"), (8, "int64")])
+def test_pairs_of_vectors_are_looked_up_in_one_table(count, dtype):
+    """Sums of few elements take two vectors at a time: two permutations, and what is left one."""
+    table, known = sg.placeholder((count,), dtype), RANDOM.integers(0, count, (252, 5))
+    looked_up = sg.take(table, known).sum(1)
+    program = program_from(looked_up)
+    assert "vector(16)" in print_program(program)
+    text = str(emit_module(program, target_named("x86-64-v4")))
+    assert "llvm.x86.avx512." in text
+    assert "llvm.masked.gather" not in text
+    values = (RANDOM.normal(size=count) * 1000).astype(dtype)
+    found = sg.compile([table], [looked_up])(values)
+    np.testing.assert_allclose(found[0], values[known].sum(1), 1e-5)
 
 
 def test_not_a_byte_behind_a_table_is_read():

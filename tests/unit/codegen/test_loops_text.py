@@ -99,6 +99,14 @@ def test_text_is_read_as_the_classes_it_shows():
     assert parse_kernel(text) == Kernel("k", params, (For("i", 320, body, 8),))
 
 
+def test_a_store_past_the_caches_is_marked():
+    text = "kernel @k(out y: f32[320]) { for i in 0..320 vector(16) { y[i] = 1.0 streamed } }"
+    store = Store("y", Index(0, (("i", 1),)), Const(1.0, float32), is_streamed=True)
+    kernel = Kernel("k", (Param("y", float32, 320, "out"),), (For("i", 320, (store,), 16),))
+    assert parse_kernel(text) == kernel
+    assert "y[i] = 1.0 streamed" in print_kernel(kernel)
+
+
 @pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.slow)])
 def test_random_kernels_are_read_back_as_they_were(count):
     @settings(max_examples=count)
