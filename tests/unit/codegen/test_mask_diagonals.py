@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import symgrad as sg
-from symgrad.codegen.loops.language import Index, Kernel, Product
+from symgrad.codegen.loops.language import For, Index, Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.rewrite import map_indices, statements
@@ -135,6 +135,7 @@ def buffers_of(kernel: Kernel) -> dict[str, Array]:
 def untold(kernel: Kernel) -> Kernel:
     """Return `kernel` with products that know of no diagonals, computed in the same way."""
     (loop,) = kernel.body
+    assert isinstance(loop, For), "it has one loop over blocks"
     body = tuple(
         replace(s, borders=(), read=None, shift=Index()) if isinstance(s, Product) else s
         for s in loop.body
