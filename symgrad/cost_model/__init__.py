@@ -159,7 +159,7 @@ BYTES_WRITTEN_AHEAD = 1 << 10  # of results of rows that are asked for, which so
 # is read, where they are so many times what a core may take of a shared cache: of fewer a processor
 # is in time by itself.
 BYTES_OF_BLOCKS_AHEAD, SHARES_OF_BLOCKS = 16 << 10, 4
-LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 20, 512 << 10
+LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 40, 512 << 10
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.
 BYTES_OF_PRODUCTS = 128 << 10  # that one makes: fewer are in a near cache as well

@@ -89,7 +89,7 @@ _LOOKING = 1.0  # copying an element to see whether it is finite: others wait fo
 # A product is told of zeros beside a diagonal of an operand that leave out so much of its terms; a
 # right is looked through for inf and nan if a row of it has so few vectors, each in so many cycles;
 # and a mask of so few elements is computed to see where it holds.
-LEAST_OF_TRIANGLE, MOST_LOOKED_THROUGH, LARGEST_MASK, _LOOKED_THROUGH = 1 / 32, 32, 1 << 18, 1.0
+LEAST_OF_TRIANGLE, MOST_LOOKED_THROUGH, LARGEST_MASK, _LOOKED_THROUGH = 1 / 32, 32, 1 << 21, 1.0
 # A product has microkernels of fewer vectors where so many of all vectors are read by nothing; a
 # tile chooses among them in so many cycles.
 LEAST_UNREAD, _CHOOSING = 1 / 32, 8.0

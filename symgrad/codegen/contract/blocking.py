@@ -29,7 +29,14 @@ from symgrad.codegen.contract.elements import (
 )
 from symgrad.codegen.contract.epilogue import Apart, Epilogue, ResultAt, TileEpilogue
 from symgrad.codegen.contract.kernels.matrix import using_matrix_unit
-from symgrad.codegen.contract.lifted import Lift, can_lift, most_tile_elements, plan_sizes, unlifted
+from symgrad.codegen.contract.lifted import (
+    Lift,
+    can_lift,
+    most_tile_elements,
+    plan_sizes,
+    shifted,
+    unlifted,
+)
 from symgrad.codegen.contract.pixel_packing import PixelPacking
 from symgrad.codegen.contract.places import Extent, TilePlaces
 from symgrad.codegen.contract.plans.packing import packs_within
@@ -59,6 +66,7 @@ def emit_contract(
     apart: Apart | None = None,
     *,
     is_masked: bool = False,
+    shift: ir.Value | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
@@ -69,7 +77,7 @@ def emit_contract(
     with a `result_row` is given where results are instead, `result_at`, and has no epilogue. What
     other products with these loops have other values of is passed to the function, if that can
     `lift` it. With `apart` the epilogue of a tile is a function. An epilogue that `is_masked` can
-    be run for some lanes of a vector.
+    be run for some lanes of a vector. Diagonals that the plan knows lie `shift` further on.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -79,7 +87,7 @@ def emit_contract(
     variants = emit_variants(builder.module, plan, target, is_shared=region is not None)
     nest = _LoopNest(
         builder, plan, left, right, scratch, target, variants.lifted(lift), epilogue, meets,
-        result_at, lift, apart, is_masked=is_masked,
+        result_at, lift, apart, is_masked=is_masked, shift=shift,
     )  # fmt: skip
     nest.emit(region)
     if plan.is_streamed:
@@ -105,11 +113,13 @@ class _LoopNest:
         apart: Apart | None,
         *,
         is_masked: bool,
+        shift: ir.Value | None,
     ) -> None:
         self._builder = builder
         self._plan = plan
         self._stored = Elements(plan.dtype, plan.compute, target)
-        self._sizes = plan_sizes(plan, lift)
+        sizes = plan_sizes(plan, lift)
+        self._sizes = sizes if shift is None else shifted(builder, sizes, shift)
         most = None if lift is unlifted else most_tile_elements(plan, target)
         self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
         self._variants = variants

@@ -18,7 +18,7 @@ from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.loops.strided import Diagonals
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import MOST_HELD_ROWS
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 # Returns a parameter for which calls pass a value, or that value.
 Lift = Callable[[ir.Value], ir.Value]
@@ -65,6 +65,15 @@ class PlanSizes:
     k: ir.Value
     diagonal: tuple[ir.Value, ir.Value] | None
     read: tuple[ir.Value, ir.Value] | None
+
+
+def shifted(builder: ir.IRBuilder, sizes: PlanSizes, shift: ir.Value) -> PlanSizes:
+    """Return `sizes` with diagonals that lie `shift` further on."""
+
+    def moved(bounds: tuple[ir.Value, ir.Value] | None) -> tuple[ir.Value, ir.Value] | None:
+        return bounds and (builder.add(bounds[0], shift), builder.add(bounds[1], shift))
+
+    return replace(sizes, diagonal=moved(sizes.diagonal), read=moved(sizes.read))
 
 
 def plan_sizes(plan: ContractPlan, lift: Lift) -> PlanSizes:

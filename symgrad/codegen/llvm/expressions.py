@@ -97,7 +97,7 @@ def emit_value(scope: KernelScope, value: Expr) -> tuple[ir.Value, int]:
 # --------------------------------------------------------------------------------- indices, memory
 
 
-def _emit_index(scope: KernelScope, index: Index, lane: int = 0) -> ir.Value:
+def emit_index(scope: KernelScope, index: Index, lane: int = 0) -> ir.Value:
     """Return `index` as an int64, in the given lane of the vectorized loop."""
     builder = scope.builder
     total: ir.Value = _I64(index.const)
@@ -120,7 +120,7 @@ def _emit_index_atom(scope: KernelScope, atom: IndexAtom, lane: int) -> ir.Value
         return base
     # Indices are positions: never negative, so the unsigned division is the floor.
     divide = builder.udiv if isinstance(atom, Quotient) else builder.urem
-    return divide(_emit_index(scope, atom.index, lane), _I64(atom.by))
+    return divide(emit_index(scope, atom.index, lane), _I64(atom.by))
 
 
 def _lane_of(scope: KernelScope, vector: ir.Value, lane: int) -> ir.Value:
@@ -161,7 +161,7 @@ def emit_pointer(
 ) -> ir.Value:
     """Return the address of an element, or of where one would be if it is not `is_inside`."""
     element = memory_type(scope.params[buffer].dtype)
-    place = _emit_index(scope, index, lane)
+    place = emit_index(scope, index, lane)
     base = scope.buffers[buffer]
     return scope.builder.gep(base, [place], inbounds=is_inside, source_etype=element)
 
@@ -203,7 +203,7 @@ def _emit_looked_up(scope: KernelScope, load: Load) -> ir.Value:
     bases = [scope.indices[name] for name in index_names(load.index)]
     if not scope.target.gathers_slowly or not all(base in scope.loaded for base in bases):
         return emit_gather(lanes, start, places, load.dtype)
-    each = [_emit_index(scope, load.index, lane) for lane in range(lanes.width)]
+    each = [emit_index(scope, load.index, lane) for lane in range(lanes.width)]
     return emit_one_by_one(lanes, start, each, load.dtype)
 
 
@@ -235,12 +235,12 @@ def _emit_index_value(scope: KernelScope, index: Index) -> tuple[ir.Value, int]:
     stride = stride_of(scope, index)
     width = scope.vector.width
     if stride == 0:
-        return _emit_index(scope, index), 1
+        return emit_index(scope, index), 1
     if stride is None:
-        lanes = [_emit_index(scope, index, lane) for lane in range(width)]
+        lanes = [emit_index(scope, index, lane) for lane in range(width)]
         return gathered(scope.builder, lanes), width
     steps = ir.Constant(ir.VectorType(_I64, width), [stride * i for i in range(width)])
-    base = scope.lanes(width).splat(_emit_index(scope, index))
+    base = scope.lanes(width).splat(emit_index(scope, index))
     return scope.builder.add(base, steps, flags=("nsw",)), width
 
 

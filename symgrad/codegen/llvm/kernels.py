@@ -21,7 +21,13 @@ from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind, emit_a
 from symgrad.codegen.llvm.carrying import emit_carrying
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.closures import closure_of
-from symgrad.codegen.llvm.expressions import emit_atom, emit_pointer, emit_store, emit_value
+from symgrad.codegen.llvm.expressions import (
+    emit_atom,
+    emit_index,
+    emit_pointer,
+    emit_store,
+    emit_value,
+)
 from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.masking import runs_masked
 from symgrad.codegen.llvm.outlining import outlined
@@ -380,8 +386,7 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     scratch = scratch_of_part(scope, product.scratch, product.blocking.scratch)
     if scope.part is not None and product.parallel is not None:
         region = part_region(builder, plan, product.parallel, scope.part)
-    lhs = emit_pointer(scope, product.lhs.buffer, product.lhs.index)
-    rhs = emit_pointer(scope, product.rhs.buffer, product.rhs.index)
+    lhs, rhs = (emit_pointer(scope, o.buffer, o.index) for o in (product.lhs, product.rhs))
     result_at = None
     if plan.result_row:
         (store,) = (s for s in product.body if isinstance(s, Store))
@@ -395,4 +400,5 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     emit_contract(
         builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region,
         meets if places else None, result_at, lift, apart, is_masked=is_masked,
+        shift=emit_index(scope, product.shift),
     )  # fmt: skip

@@ -238,4 +238,5 @@ class _Renamer:
             parallel=product.parallel,
             borders=product.borders,
             read=product.read,
+            shift=self._index(product.shift),
         )

@@ -28,7 +28,7 @@ from symgrad.codegen.loops.language import (
     inside,
     square_of,
 )
-from symgrad.codegen.loops.strided import tiles_along
+from symgrad.codegen.loops.strided import NO_SHIFT, tiles_along
 from symgrad.graph.dtypes import DType, bool_
 from symgrad.graph.scalars import SCALAR_OPS, Takes
 
@@ -108,6 +108,8 @@ def verify_digits(product: Product) -> None:
     assert both[0] == both[1], f"the operands count {product.inner[0]} by {both[0]} and {both[1]}"
     for border in product.borders:
         _verify_border(product, border)
+    has_diagonal = product.read is not None or any(b.is_diagonal for b in product.borders)
+    assert has_diagonal or product.shift == NO_SHIFT, "no diagonals are known that may be shifted"
     first, stop = product.read or (0, 1)
     assert first < stop, f"results from diagonal {first} to {stop} are read, which are none"
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Blocking, Share
 from symgrad.codegen.loops.sort_rows import SortRows as SortRows
-from symgrad.codegen.loops.strided import Diagonals
+from symgrad.codegen.loops.strided import NO_SHIFT, Diagonals
 from symgrad.codegen.loops.strided import Index as Index
 from symgrad.codegen.loops.strided import IndexAtom as IndexAtom
 from symgrad.codegen.loops.strided import Modulus as Modulus
@@ -307,7 +307,7 @@ class Product:
     buffer the product works in, if it needs one. Parts of the product, or of a loop around it, are
     the work of a thread each, and each has its own part of `scratch`. `borders` are what is known
     of zeros in `lhs`, and where it has no elements. Only results on the diagonals `read` are read
-    by anything; others may be any number.
+    by anything; others may be any number. Diagonals of both lie `shift` further on.
     """
 
     name: str
@@ -324,6 +324,7 @@ class Product:
     parallel: Share | None = None
     borders: tuple[ZeroBorder, ...] = ()
     read: Diagonals | None = None
+    shift: Index = NO_SHIFT
 
     @property
     def parts(self) -> int:

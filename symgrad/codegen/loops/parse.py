@@ -302,7 +302,7 @@ class _Parser(TokenReader):
         lhs = self._operand()
         self.take("*")
         rhs = self._operand()
-        borders, read = tuple(self.borders()), self.diagonals("read")
+        borders, read, shift = tuple(self.borders()), self.diagonals("read"), self.shift()
         blocking, scratch = self._blocking()
         parallel = self.share() if self.accept("parallel") else None
         self._values[name] = dtype
@@ -321,6 +321,7 @@ class _Parser(TokenReader):
             parallel=parallel,
             borders=borders,
             read=read,
+            shift=shift,
         )
 
     def _sort(self) -> SortRows:

@@ -36,7 +36,7 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
-from symgrad.codegen.loops.strided import Digit, ZeroBorder
+from symgrad.codegen.loops.strided import NO_SHIFT, Digit, ZeroBorder
 from symgrad.graph.dtypes import DType, bool_, int64
 from symgrad.graph.scalars import SCALAR_OPS
 
@@ -216,6 +216,8 @@ class _Printer:
         known = "".join(map(_print_border, product.borders))
         if product.read is not None:
             known += f" read({product.read[0]}, {product.read[1]})"
+        if product.shift != NO_SHIFT:
+            known += f" shift[{print_index(product.shift)}]"
         self.line(f"    {operands}{known} {_print_blocking(product)} {{")
         self.block(product.body)
         self.line("}")

@@ -89,6 +89,7 @@ def _map_statement(statement: Stmt, change: ReplaceIndex) -> Stmt:
                 statement,
                 lhs=replace(lhs, index=change(lhs.index)),
                 rhs=replace(rhs, index=change(rhs.index)),
+                shift=change(statement.shift),
                 body=map_indices(statement.body, change),
             )
         case SortRows(result=result, source=source):
@@ -114,6 +115,7 @@ def indices(body: Sequence[Stmt]) -> Iterator[Index]:
             case Product():
                 yield statement.lhs.index
                 yield statement.rhs.index
+                yield statement.shift
                 yield from indices(statement.body)
             case SortRows():
                 yield statement.result.index
@@ -220,6 +222,7 @@ def drop_unused(body: Sequence[Stmt], needed: set[str]) -> tuple[Stmt, ...]:
                 kept.append(_without_unused(statement, needed))
             case Product():
                 needed.update(_operand_names(statement.lhs, statement.rhs))
+                needed.update(index_names(statement.shift))
                 kept.append(replace(statement, body=drop_unused(statement.body, needed)))
             case For():
                 kept.append(replace(statement, body=drop_unused(statement.body, needed)))

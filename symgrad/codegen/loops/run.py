@@ -104,10 +104,8 @@ class _Interpreter:
     # ----------------------------------------------------------------------------- expressions
 
     def _position(self, index: Index) -> Position:
-        position: Position = index.const
-        for atom, coefficient in index.terms:
-            position = position + coefficient * self._index_atom(atom)
-        return position
+        first: Position = index.const
+        return sum((by * self._index_atom(atom) for atom, by in index.terms), first)
 
     def _index_atom(self, atom: IndexAtom) -> Position:
         if isinstance(atom, str):
@@ -370,13 +368,14 @@ class _Interpreter:
 
     def _sums(self, product: Product) -> Array:
         m, n, k = product.rows[1], product.columns[1], product.inner[1]
-        places, rhs = self._places(product.lhs, m, k), self._matrix(product.rhs, k, n)
-        lhs = read_padded(self._buffers[product.lhs.buffer], places, product.borders)
-        lhs, rhs = (convert(side, product.element, product.dtype) for side in (lhs, rhs))
+        places, shift = self._places(product.lhs, m, k), int(self._position(product.shift))
+        lhs = read_padded(self._buffers[product.lhs.buffer], places, product.borders, shift)
+        sides = lhs, self._matrix(product.rhs, k, n)
+        lhs, rhs = (convert(side, product.element, product.dtype) for side in sides)
         sums = np.zeros((m, n), product.dtype.numpy)
         for i in range(k):
             sums = sums + lhs[:, i : i + 1] * rhs[i : i + 1, :]
-        return without_unread(sums, product.read)
+        return without_unread(sums, product.read, shift)
 
     def _matrix(self, operand: StridedOperand, rows: int, columns: int) -> Array:
         return np.asarray(self._buffers[operand.buffer][self._places(operand, rows, columns)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Index:
 # `56:3712`: of an axis that is counted in digits, how many steps make one of this digit, and the
 # stride of that. The digit below it, and in the end the plain stride, starts again at 0.
 Digit = tuple[int, int]
+NO_SHIFT = Index()
 # `-63, 1`: diagonals of a matrix from one to the one before another, each by column minus row.
 Diagonals = tuple[int, int]
 
@@ -162,12 +163,15 @@ def read_padded(
     buffer: np.ndarray[Any, Any],
     places: np.ndarray[Any, Any],
     borders: tuple[ZeroBorder, ...],
+    shift: int = 0,
 ) -> np.ndarray[Any, Any]:
     """Return the left operand of a product, the elements of `buffer` at `places`; 0 if absent.
 
-    Raises AssertionError where it is not 0 though one of `borders` says so.
+    Lines of `borders` lie `shift` further on. Raises AssertionError where it is not 0 though one
+    of these says so.
     """
-    padding = [(border, border.is_padding(*places.shape)) for border in borders]
+    moved = [replace(b, first=b.first + shift, stop=b.stop + shift) for b in borders]
+    padding = [(border, border.is_padding(*places.shape)) for border in moved]
     absent = np.zeros(places.shape, bool)
     for border, where in padding:
         absent |= where & border.absent
@@ -178,11 +182,16 @@ def read_padded(
     return lhs
 
 
-def without_unread(sums: np.ndarray[Any, Any], read: Diagonals | None) -> np.ndarray[Any, Any]:
-    """Return results of a product with nan, or the least number, for those that nothing reads."""
+def without_unread(
+    sums: np.ndarray[Any, Any], read: Diagonals | None, shift: int
+) -> np.ndarray[Any, Any]:
+    """Return results of a product with nan, or the least number, for those that nothing reads.
+
+    What is read is `shift` further on.
+    """
     if read is None:
         return sums
     (rows, columns), is_float = sums.shape, np.issubdtype(sums.dtype, np.inexact)
     across = np.arange(columns) - np.arange(rows)[:, np.newaxis]
-    is_read = (across >= read[0]) & (across < read[1])
+    is_read = (across - shift >= read[0]) & (across - shift < read[1])
     return np.where(is_read, sums, np.nan if is_float else np.iinfo(sums.dtype).min)

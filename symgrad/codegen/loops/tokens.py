@@ -14,7 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient
-from symgrad.codegen.loops.strided import Diagonals, Digit, ZeroBorder
+from symgrad.codegen.loops.strided import NO_SHIFT, Diagonals, Digit, ZeroBorder
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import BY_SHORT, DType
 
@@ -174,6 +174,10 @@ class TokenReader:
             return None
         first, stop = self.integers(2)
         return first, stop
+
+    def shift(self) -> Index:
+        """Take `shift[64*i]` if it is there."""
+        return self.bracketed_index() if self.accept("shift") else NO_SHIFT
 
     def dtype(self) -> DType:
         name = self.name()

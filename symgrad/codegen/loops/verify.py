@@ -340,6 +340,7 @@ class _Verifier:
         verify_blocking(product.blocking)
         m, n, k = (extent for _, extent in axes)
         read = k if m * n > 0 else 0
+        self._index(product.shift, scope)
         for operand, shape in ((product.lhs, (m, read)), (product.rhs, (read, n))):
             param = self._readable(operand.buffer)
             borders = product.borders if operand is product.lhs else ()

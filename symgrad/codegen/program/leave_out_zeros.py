@@ -25,7 +25,7 @@ from symgrad.codegen.program.fuse_batches import RowKernel
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
-from symgrad.codegen.schedule.diagonal_zeros import leave_out_zeros, mask_names
+from symgrad.codegen.schedule.diagonal_zeros import has_masks, leave_out_zeros, mask_names
 from symgrad.codegen.schedule.unread_results import leave_out_unread
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import LARGEST_MASK
@@ -43,7 +43,7 @@ def tell_of_zeros(
     Those are told that are fused by rows, so it is the same ones, in the same tiles, whatever
     number of threads there is: a sum that underflows has the sign of the terms that are added.
     """
-    if not any(mask_names(k) for k in program.kernels if k.name in by_rows):
+    if not any(has_masks(k) for k in program.kernels if k.name in by_rows):
         return program
     names = KernelNames(program.kernels)
     masks = _masks(program)
@@ -68,6 +68,8 @@ def tell_of_zeros(
 
 def _told(kernel: Kernel, launch: Launch, masks: Mapping[Any, _Array], target: Target) -> Kernel:
     """Return `kernel`, launched as `launch` says, with products told of what is in `masks`."""
+    if not has_masks(kernel):
+        return kernel
     reading = mask_names(kernel)
     known = {
         param.name: masks[argument][start:]
@@ -76,8 +78,6 @@ def _told(kernel: Kernel, launch: Launch, masks: Mapping[Any, _Array], target: T
         )
         if param.name in reading and argument in masks
     }
-    if not known:
-        return kernel
     return leave_out_unread(leave_out_zeros(kernel, known, target), known, target)
 
 

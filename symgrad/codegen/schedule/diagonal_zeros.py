@@ -8,15 +8,14 @@ where t1 is m[64*i + j] of a mask that only holds for j <= i, becomes, with the 
     product s: f32 for ... w[0] by (64, 1) * v[0] by (32, 1) border(1, 64, -1)(1, 64, 1)(-63, 1) ...
 
 Terms with these zeros may then be left out. What masks hold is given: a kernel reads them as data.
+Where a loop around goes through blocks of rows, the diagonals of each are as many rows further on,
+`shift[64*b]`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from symgrad.codegen.contract.plans.products import blocking_of, product_plan
 from symgrad.codegen.loops.index_arithmetic import index_of
@@ -39,36 +38,42 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
 )
 from symgrad.codegen.loops.rewrite import buffers_used, statements
-from symgrad.codegen.loops.strided import Diagonals, ZeroBorder
+from symgrad.codegen.loops.strided import ZeroBorder
+from symgrad.codegen.schedule.mask_diagonals import Masks, ShiftedDiagonals, diagonals_of
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import LEAST_OF_TRIANGLE
 from symgrad.records import dataclass, replace
 
-Masks = Mapping[str, np.ndarray[Any, Any]]
-
 
 @dataclass(frozen=True, slots=True)
 class _Zeros:
-    """A matrix in a buffer that is 0 but from diagonal `first` to the one before `stop`."""
+    """A matrix in a buffer that is 0 but on some diagonals."""
 
     operand: StridedOperand
     shape: tuple[int, int]
-    first: int
-    stop: int
+    lines: ShiftedDiagonals
+
+
+def has_masks(kernel: Kernel) -> bool:
+    """Return whether a kernel stores elements of an operand of a product that a mask leaves."""
+    return bool(_conditions(kernel)[0])
 
 
 def mask_names(kernel: Kernel) -> list[str]:
     """Return the parameters that say where elements of an operand of a product are zeros."""
+    conditions, values = _conditions(kernel)
+    loads = (values.get(name) for name in conditions)
+    found = {load.buffer for load in loads if isinstance(load, Load)}
+    return [p.name for p in kernel.params if p.name in found and p.mode == "in"]
+
+
+def _conditions(kernel: Kernel) -> tuple[set[str], dict[str, Expr]]:
+    """Return by which conditions operands of products are chosen or zeros, and all values."""
     body = list(statements(kernel.body))
     operands = {o.buffer for s in body if isinstance(s, Product) for o in (s.lhs, s.rhs)}
-    loads = {s.name: s.value for s in body if isinstance(s, Let) and isinstance(s.value, Load)}
     values = {s.name: s.value for s in body if isinstance(s, Let)}
-    found = set()
-    for store in body:
-        if isinstance(store, Store) and store.buffer in operands:
-            mask = _mask_of(store, values)
-            found |= {loads[mask].buffer} if mask in loads else set()
-    return [p.name for p in kernel.params if p.name in found and p.mode == "in"]
+    stores = (s for s in body if isinstance(s, Store) and s.buffer in operands)
+    return {mask for store in stores if (mask := _mask_of(store, values))}, values
 
 
 def leave_out_zeros(kernel: Kernel, masks: Masks, target: Target) -> Kernel:
@@ -91,35 +96,6 @@ def _mask_of(store: Store, values: Mapping[str, Expr]) -> str | None:
 
 def _value_of(atom: Atom, values: Mapping[str, Expr]) -> Expr | None:
     return values.get(atom.name) if isinstance(atom, Ref) else None
-
-
-def diagonals_of(
-    load: Load,
-    masks: Masks,
-    row: tuple[str, int],
-    column: tuple[str, int],
-    extents: Mapping[str, int],
-) -> Diagonals | None:
-    """Return between which diagonals a mask holds, whichever iteration the loops around do.
-
-    Given is how long these are. None is returned if that is not known, or it holds nowhere.
-    """
-    axes = dict((row, column))
-    for atom, _ in load.index.terms:
-        if not isinstance(atom, str) or (atom not in extents and atom not in axes):
-            return None
-        if atom not in axes and extents[atom] > 1:
-            axes[atom] = extents[atom]
-    names = list(axes)
-    place: Any = load.index.const
-    for name in names:
-        steps = np.arange(axes[name]) * load.index.coefficient(name)
-        place = place + steps.reshape([-1 if n == name else 1 for n in names])
-    rows, columns, *_ = np.nonzero(masks[load.buffer][place])
-    if not len(rows):
-        return None
-    across = columns - rows
-    return int(across.min()), int(across.max()) + 1
 
 
 def index_without(index: Index, extents: Mapping[str, int], *names: str) -> Index:
@@ -177,15 +153,14 @@ class _Walk:
     def _found(self, store: Store, row: tuple[str, int], column: tuple[str, int]) -> None:
         """Note the zeros that a store has written, run for all rows and columns."""
         mask = _mask_of(store, self._values)
-        load = self._values.get(mask) if mask is not None else None
-        if not isinstance(load, Load) or load.buffer not in self._masks:
+        if mask is None:
             return
         rows, columns = (store.index.coefficient(var) for var, _ in (row, column))
         index = index_without(store.index, self._extents, row[0], column[0])
-        diagonals = diagonals_of(load, self._masks, row, column, self._extents)
+        diagonals = diagonals_of(mask, self._values, self._masks, (row, column), self._extents)
         if diagonals is not None and 0 not in (rows, columns):
             operand = StridedOperand(store.buffer, index, rows, columns)
-            self._known.append(_Zeros(operand, (row[1], column[1]), *diagonals))
+            self._known.append(_Zeros(operand, (row[1], column[1]), diagonals))
 
     def _product(self, product: Product) -> Product:
         self._extents |= dict((product.rows, product.columns))
@@ -211,8 +186,8 @@ class _Walk:
             across = next((diagonals for diagonals in found if diagonals is not None), None)
             if across is None:
                 continue
-            border = ZeroBorder(1, shape[0], -1, 1, shape[1], 1, *across)
-            told = replace(turned, borders=(border,))
+            border = ZeroBorder(1, shape[0], -1, 1, shape[1], 1, across.first, across.stop)
+            told = replace(turned, borders=(border,), shift=across.shift)
             plan = product_plan(told, self._target)
             is_left_out = plan.diagonal is not None and border.share_left_out >= LEAST_OF_TRIANGLE
             if is_left_out and product_plan(product, self._target).method == plan.method:
@@ -251,11 +226,11 @@ def _turned(product: Product) -> Product:
 
 def _along(
     zeros: _Zeros, operand: StridedOperand, shape: tuple[int, int]
-) -> tuple[int, int] | None:
+) -> ShiftedDiagonals | None:
     """Return between which diagonals an operand is not 0, if that is the matrix of `zeros`."""
     if operand == zeros.operand and shape == zeros.shape:
-        return zeros.first, zeros.stop
+        return zeros.lines
     other = replace(operand, rows=operand.columns, columns=operand.rows)
     if other == zeros.operand and shape[::-1] == zeros.shape:
-        return 1 - zeros.stop, 1 - zeros.first
+        return zeros.lines.turned
     return None

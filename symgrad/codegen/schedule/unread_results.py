@@ -19,6 +19,7 @@ from symgrad.codegen.contract.plans.products import blocking_of, product_plan
 from symgrad.codegen.loops.language import (
     Atom,
     Combining,
+    Expr,
     Fold,
     For,
     Index,
@@ -33,8 +34,8 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
 )
 from symgrad.codegen.loops.rewrite import arguments, buffers_used
-from symgrad.codegen.loops.strided import Diagonals
-from symgrad.codegen.schedule.diagonal_zeros import Masks, diagonals_of, index_without
+from symgrad.codegen.schedule.diagonal_zeros import index_without
+from symgrad.codegen.schedule.mask_diagonals import Masks, ShiftedDiagonals, diagonals_of
 from symgrad.codegen.target import Target
 from symgrad.records import dataclass, replace
 
@@ -75,11 +76,11 @@ def _told_body(
     return tuple(found)
 
 
-def _told(product: Product, read: Diagonals, target: Target) -> Product:
+def _told(product: Product, read: ShiftedDiagonals, target: Target) -> Product:
     """Return `product` with what is read of it, if it computes less then and in the same way."""
     if product.read is not None or product.borders or product.parallel is not None:
         return product
-    told = replace(product, read=read)
+    told = replace(product, read=(read.first, read.stop), shift=read.shift)
     plan, other = (product_plan(each, target) for each in (told, product))
     is_same = plan.read is not None and replace(plan, read=None) == other
     return replace(told, blocking=blocking_of(plan)) if is_same else product
@@ -91,13 +92,13 @@ class _Readers:
     def __init__(self, masks: Masks, extents: Mapping[str, int]) -> None:
         self._masks = masks
         self._extents = dict(extents)
-        self._loads: dict[str, Load] = {}
+        self._values: dict[str, Expr] = {}
         # Values that are made of results, each of the one at these variables.
         self._made: dict[str, _RowAndColumn] = {}
-        self._read: list[Diagonals] = []
+        self._read: list[ShiftedDiagonals] = []
         self._results: _StoredResults | None = None
 
-    def of(self, product: Product, behind: Sequence[Stmt]) -> Diagonals | None:
+    def of(self, product: Product, behind: Sequence[Stmt]) -> ShiftedDiagonals | None:
         """Return the diagonals, None if other results are read as well, or may be."""
         axes = product.rows, product.columns
         self._made[product.name] = axes
@@ -107,10 +108,10 @@ class _Readers:
                 self._follow(stores, axes, behind)
         except _ReadError:
             return None
-        if not self._read:
+        if len({read.shift for read in self._read}) != 1:
             return None
-        firsts, stops = zip(*self._read, strict=True)
-        return min(firsts), max(stops)
+        first, stop = min(r.first for r in self._read), max(r.stop for r in self._read)
+        return ShiftedDiagonals(first, stop, self._read[0].shift)
 
     def _stores(self, body: Sequence[Stmt], axes: _RowAndColumn) -> list[Store]:
         """Return what stores results as they are, or what is made of them, in a product's body."""
@@ -193,9 +194,7 @@ class _Readers:
         """Note what a value is made of: it is none of results, if a mask chooses another one."""
         value = let.value
         self._made.pop(let.name, None)
-        self._loads.pop(let.name, None)
-        if isinstance(value, Load):
-            self._loads[let.name] = value
+        self._values[let.name] = value
         operand = None if self._results is None else self._results.operand
         if operand is not None and getattr(value, "buffer", None) == operand.buffer:
             if not isinstance(value, Load) or axes is None or not self._is_at(value.index, axes):
@@ -216,10 +215,8 @@ class _Readers:
 
     def _choose(self, select: Select, axes: _RowAndColumn) -> None:
         """Note where a mask holds by which a value that is made of a result is chosen."""
-        load = self._loads.get(_name(select.condition))
-        if load is None or load.buffer not in self._masks:
-            raise _ReadError
-        found = diagonals_of(load, self._masks, *axes, self._extents)
+        name = _name(select.condition)
+        found = diagonals_of(name, self._values, self._masks, axes, self._extents)
         if found is None:
             raise _ReadError
         self._read.append(found)

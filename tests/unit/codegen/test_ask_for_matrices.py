@@ -140,3 +140,9 @@ def test_a_kernel_says_why_its_rows_ask():
     step = sg.compile(graph.inputs, graph.outputs, target="x86-64-v3", threads=1)
     reasons = [reason for kernel in step.kernels for reason in kernel.reasons]
     assert any("ask for the next of 64 matrices, " in reason for reason in reasons)
+
+
+def test_attention_of_256_keys_asks_for_the_next_head():
+    q, k, v = (sg.placeholder((32, 256, 64), "float32") for _ in range(3))
+    step = sg.compile([q, k, v], sg.nn.scaled_dot_product_attention(q, k, v), threads=1)
+    assert " asks {" in step.ir("loops")

@@ -1,0 +1,190 @@
+"""Where masks hold: between which diagonals of a matrix the condition of a select is true.
+
+    t1: bool = m[64*i + j]                                 // data that is the same in each step
+    t2: i64 = index(i + 64*b)  t3: i64 = index(j)  t4: bool = ge(t2, t3)   // or made of indices
+
+What masks in memory hold is given; what is made of indices is computed by the interpreter. Where a
+loop around goes through blocks of rows, the diagonals of each are as many rows further on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.codegen.loops.index_arithmetic import index_of, scaled_sum
+from symgrad.codegen.loops.language import (
+    Expr,
+    For,
+    Index,
+    Indexed,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Param,
+    Ref,
+    Stmt,
+    Store,
+)
+from symgrad.codegen.loops.rewrite import arguments, index_names
+from symgrad.codegen.loops.run import run_kernel
+from symgrad.codegen.loops.strided import NO_SHIFT
+from symgrad.cost_model.products import LARGEST_MASK
+from symgrad.graph.dtypes import bool_
+from symgrad.records import dataclass
+
+_Numbers = np.ndarray[Any, Any]
+Masks = Mapping[str, _Numbers]
+_Axis = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedDiagonals:
+    """Diagonals from `first` to the one before `stop`, which loops around move by `shift`."""
+
+    first: int
+    stop: int
+    shift: Index = NO_SHIFT
+
+    @property
+    def turned(self) -> ShiftedDiagonals:
+        """Those of the transposed matrix."""
+        return ShiftedDiagonals(1 - self.stop, 1 - self.first, scaled_sum([(self.shift, -1)]))
+
+
+def diagonals_of(
+    condition: str,
+    values: Mapping[str, Expr],
+    masks: Masks,
+    axes: tuple[_Axis, _Axis],
+    extents: Mapping[str, int],
+) -> ShiftedDiagonals | None:
+    """Return between which diagonals of rows and columns, the `axes`, a condition holds.
+
+    Given are the values that it may be made of, and how long the loops around are. None is returned
+    if that is not known, or it holds nowhere.
+    """
+    found = _loaded(values.get(condition), masks, axes, extents)
+    found = found or _of_indices(condition, values, axes, extents)
+    if found is None:
+        return None
+    around, holds = found
+    rows, *turns = np.nonzero(holds.any(axis=1))
+    if not len(rows):
+        return None
+    last = holds.shape[1] - 1
+    low = holds.argmax(axis=1)[(rows, *turns)] - rows
+    high = last - holds[:, ::-1].argmax(axis=1)[(rows, *turns)] - rows
+    moves = [_move(low, high, turns, number, n) for number, (_, n) in enumerate(around)]
+    moved = sum((by * turn for by, turn in zip(moves, turns, strict=True)), np.zeros_like(rows))
+    terms = [(name, by) for (name, _), by in zip(around, moves, strict=True) if by]
+    first, stop = int((low - moved).min()), int((high - moved).max()) + 1
+    return ShiftedDiagonals(first, stop, index_of(*terms))
+
+
+def _move(
+    low: _Numbers, high: _Numbers, turns: Sequence[_Numbers], number: int, extent: int
+) -> int:
+    """Return by how much each turn of a loop moves one side of the diagonals, 0 if not evenly.
+
+    The other side may be bounded by the matrix. All other loops are in their first turn.
+    """
+    is_first = np.ones(low.shape, np.bool_)
+    for other, turn in enumerate(turns):
+        if other != number:
+            is_first &= turn == 0
+    turn = turns[number][is_first]
+    if len(np.unique(turn)) < extent:
+        return 0
+    lows, highs = np.full(extent, np.iinfo(np.int64).max), np.full(extent, np.iinfo(np.int64).min)
+    np.minimum.at(lows, turn, low[is_first])
+    np.maximum.at(highs, turn, high[is_first])
+    steps = (np.diff(side) for side in (highs, lows))
+    return next((int(by[0]) for by in steps if by[0] and (by == by[0]).all()), 0)
+
+
+def _around(names: Sequence[str], axes: Sequence[_Axis], extents: Mapping[str, int]) -> list[_Axis]:
+    """Return the loops around rows and columns that matter, which have several turns."""
+    inner = {name for name, _ in axes}
+    others = dict.fromkeys(name for name in names if name not in inner)
+    return [(name, extents[name]) for name in others if extents[name] > 1]
+
+
+def _loaded(
+    value: Expr | None, masks: Masks, axes: tuple[_Axis, _Axis], extents: Mapping[str, int]
+) -> tuple[list[_Axis], _Numbers] | None:
+    """Return the loops around, and where a mask in memory holds: by row, column and these."""
+    if not isinstance(value, Load) or value.buffer not in masks:
+        return None
+    index = value.index
+    names = [atom for atom, _ in index.terms if isinstance(atom, str)]
+    if len(names) < len(index.terms) or not _are_known(names, axes, extents):
+        return None
+    around = _around(names, axes, extents)
+    place: Any = index.const
+    for number, (name, extent) in enumerate((*axes, *around)):
+        steps = np.arange(extent) * index.coefficient(name)
+        place = place + steps.reshape([-1 if n == number else 1 for n in range(2 + len(around))])
+    return around, masks[value.buffer][place]
+
+
+def _of_indices(
+    condition: str,
+    values: Mapping[str, Expr],
+    axes: tuple[_Axis, _Axis],
+    extents: Mapping[str, int],
+) -> tuple[list[_Axis], _Numbers] | None:
+    """Return the same of a condition that is made of indices alone."""
+    lets: dict[str, Let] = {}
+    if not _collect(condition, values, lets):
+        return None
+    names = [name for let in lets.values() for name in _names(let.value)]
+    if not _are_known(names, axes, extents):
+        return None
+    around = _around(names, axes, extents)
+    loops = (*axes, *around)
+    shape = [extent for _, extent in loops]
+    if math.prod(shape) > LARGEST_MASK:
+        return None
+    places = [(name, math.prod(shape[n + 1 :])) for n, (name, _) in enumerate(loops)]
+    store = Store("mask", index_of(*places), Ref(condition, bool_))
+    body: tuple[Stmt, ...] = (*lets.values(), store)
+    once = [(name, 1) for name in dict.fromkeys(names) if name not in dict(loops)]
+    for name, extent in reversed((*once, *loops)):
+        body = (For(name, extent, body),)
+    mask = Param("mask", bool_, math.prod(shape), "out")
+    return around, _computed(Kernel("mask", (mask,), body)).reshape(shape)
+
+
+@lru_cache(maxsize=64)
+def _computed(kernel: Kernel) -> _Numbers:
+    mask = np.zeros(kernel.params[0].count, np.bool_)
+    run_kernel(kernel, {"mask": mask})
+    return mask
+
+
+def _collect(name: str, values: Mapping[str, Expr], lets: dict[str, Let]) -> bool:
+    """Note what a value is made of, in order; return whether that is indices and numbers alone."""
+    value = values.get(name)
+    reads = isinstance(value, Indexed) and not isinstance(value, IndexValue)
+    if value is None or reads:
+        return False
+    used = (atom.name for atom in arguments(value) if isinstance(atom, Ref))
+    if not all(other in lets or _collect(other, values, lets) for other in used):
+        return False
+    lets[name] = Let(name, value)
+    return True
+
+
+def _names(value: Expr) -> Iterator[str]:
+    if isinstance(value, IndexValue):
+        yield from index_names(value.index)
+
+
+def _are_known(names: Sequence[str], axes: Sequence[_Axis], extents: Mapping[str, int]) -> bool:
+    return all(name in extents or name in dict(axes) for name in names)
