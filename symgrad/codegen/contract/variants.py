@@ -25,6 +25,7 @@ from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_leaves import matrix_kernel, pair_kernel, pair_packer
 from symgrad.codegen.contract.plans.asking import (
     bytes_a_step,
+    is_next_near,
     next_panel_asked,
     right_lines_a_step,
 )
@@ -270,6 +271,7 @@ def _microkernel(
         next_source=plan.next_source.lines if plan.next_source is not None else None,
         right_lines=right_lines_a_step(plan),
         next_bytes=bytes_a_step(plan),
+        brings_next_near=is_next_near(plan, left.target.memory),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),
@@ -348,11 +350,12 @@ def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
 def _near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
     """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
 
-    So it is with a packed one that leaves little room in the first-level cache.
+    So it is with one that is packed, here or before, and leaves the first-level cache little room.
     """
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
-    is_packed = plan.pack_right != "none" and plan.next_steps is None and plan.goes_on is None
+    is_packed = plan.pack_right != "none" or plan.has_panel
+    is_packed = is_packed and plan.next_steps is None and plan.goes_on is None
     return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
 
 

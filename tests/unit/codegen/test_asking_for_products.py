@@ -12,7 +12,12 @@ import pytest
 import symgrad as sg
 from symgrad.codegen import target as targets
 from symgrad.codegen.contract import ContractPlan
-from symgrad.codegen.contract.plans.asking import bytes_a_step, next_panel_asked, next_places
+from symgrad.codegen.contract.plans.asking import (
+    bytes_a_step,
+    is_next_near,
+    next_panel_asked,
+    next_places,
+)
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.contract.plans.unrolling import turns_of
 from symgrad.codegen.loops.language import Product
@@ -36,6 +41,7 @@ SHAPES = (
     (1, 33, 17),
     (40, 5, 2),
     (7, 48, 1),
+    (7, 64, 130),
 )
 
 
@@ -121,6 +127,17 @@ def test_nothing_is_asked_for_that_no_near_cache_has_room_for_or_that_is_no_batc
     x, y = sg.placeholder((32, 32)), sg.placeholder((32, 32))
     assert not plan_of(Graph([x @ y], [x, y])).asks_for_product
     assert bytes_a_step(plan_of(batch((32, 32, 32)), V4)) == ()
+
+
+def test_the_second_cache_is_asked_for_a_panel_that_the_nearest_has_no_room_for():
+    plan = plan_of(batch((32, 64, 256)))
+    assert plan.has_panel
+    assert plan.asks_for_product
+    assert next_places(plan) == (0, 64 * 256, 0)
+    assert not is_next_near(plan, LATE.memory)
+    assert is_next_near(plan_of(batch((32, 32, 32))), LATE.memory)
+    assert not plan_of(batch((32, 64, 2048))).asks_for_product  # nor has the second one
+    assert not plan_of(batch((32, 64, 256)), V4).asks_for_product
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -54,7 +54,7 @@ def test_a_left_in_cache_or_of_many_panels_is_not_asked_for():
 def test_lines_across_are_not_asked_for_where_a_processor_follows_them():
     target = replace(target_named("x86-64-v4"), follows_pages=False)
     for is_turned, expected in ((True, False), (False, True)):
-        m, n, k = (512, 128, 1024) if is_turned else (4096, 64, 256)
+        m, n, k = (512, 64, 1024) if is_turned else (4096, 64, 256)
         graph = product(m, n, k, is_turned=is_turned)
         (found,) = plans_on(graph, target)
         (followed,) = plans_on(graph, replace(target, follows_pages=True))

@@ -56,6 +56,23 @@ def test_panels_that_leave_the_nearest_cache_room_are_not_asked_for() -> None:
     assert asking == plain
 
 
+@pytest.mark.isa("avx512f")
+def test_a_panel_that_was_packed_before_is_asked_for_and_no_bit_is_another() -> None:
+    found = []
+    for ahead in (0, AHEAD):
+        with mock.patch.object(targets, "_native", return_value=machine(ahead)):
+            target_named.cache_clear()
+            x, y = sg.placeholder((3, 20, 200)), sg.placeholder((3, 200, 32))
+            step = sg.compile([x, y], x @ y)
+            random = np.random.default_rng(0)
+            a, b = (random.normal(size=t.type.static_shape).astype("f") for t in (x, y))
+            found.append((step.ir("asm").count("prefetcht0"), step(a, b)))
+            target_named.cache_clear()
+    (plain, expected), (asking, result) = found
+    assert asking > plain
+    np.testing.assert_array_equal(result, expected)
+
+
 def test_only_measured_processors_ask() -> None:
     for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
         assert target_named(name).near_ahead == 0

@@ -83,7 +83,7 @@ def test_panels_that_several_blocks_of_tiles_read_are_all_kept():
 
 def test_a_small_or_dense_right_is_not_packed():
     assert not plan_of(64).packs_late
-    assert pack_panels(plan_of(64), target_named("x86-64-v4").memory).pack_right == "none"
+    assert pack_panels(plan_of(64), target_named("x86-64-v4")).pack_right == "none"
 
 
 @pytest.mark.parametrize(("threads", "is_short_too"), [(1, False), (2, True)])

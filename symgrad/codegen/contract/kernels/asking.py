@@ -71,7 +71,7 @@ def emit_asking(
         for start in range(0, nbytes * steps, kernel.left.target.memory.line_bytes):
             offset = builder.add(begin, index(start))
             line = builder.gep(place, [offset], source_etype=ir.IntType(8))
-            prefetch(builder, line, is_write=False)
+            prefetch(builder, line, is_write=False, is_near=kernel.brings_next_near)
     if kernel.asks_for_panel:
         (following,) = asked
         offset = builder.mul(step, index(elements_asked(kernel.right)))

@@ -214,13 +214,14 @@ def _asking_for_product(
     """Return what asks for lines of the next product in the step `number` of an iteration."""
     line, offset = kernel.left.target.memory.line_bytes, statement.scratch[1]
     are_even = len(set(kernel.next_bytes)) == 1
+    asks = "prefetcht0" if kernel.brings_next_near else "prefetcht1"
     text: list[str] = []
     for place, nbytes in zip(operands.asked, kernel.next_bytes, strict=False):
         begin = -(-number * nbytes // line) * line
         starts = range(begin, (number + 1) * nbytes, line)
         if starts and not (are_even and (number or text)):
             text.append(f"imulq $${nbytes}, {statement.step}, {offset}")
-        text += [f"prefetcht0 {at}({statement.register(place)},{offset})" for at in starts]
+        text += [f"{asks} {at}({statement.register(place)},{offset})" for at in starts]
     return text
 
 

@@ -38,7 +38,8 @@ class Microkernel:
     where rows follow one another (`asks_in_order`); with `asks_for_panel` lines side by side, as
     those of the next packed panel or of the next block of k, one in so many steps, or as much of
     rows as `next_steps` or `next_source` says, or `right_lines` of them a step, or `next_bytes` of
-    each of what the next product meets; with `steps_a_row` rows of `tile_columns` that it is told
+    each of what the next product meets, which the nearest cache is to have with `brings_next_near`,
+    else the second one; with `steps_a_row` rows of `tile_columns` that it is told
     of, one in so many steps, or with `asks_for_results` those of its tile. With `inner` borders
     only pieces within the spans it is given are added up. One that `packs` stores each row of the
     right that it reads, in whole vectors one after the other, where others read it, and is told how
@@ -73,6 +74,7 @@ class Microkernel:
     next_source: AskedLines | None = None
     right_lines: int = 0
     next_bytes: tuple[int, ...] = ()
+    brings_next_near: bool = True
     steps_a_row: int = 0
     asks_for_results: bool = False
     packs: bool = False

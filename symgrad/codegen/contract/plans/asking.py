@@ -88,6 +88,11 @@ def bytes_a_step(plan: ContractPlan) -> tuple[int, ...]:
     return tuple(-(-size * plan.dtype.itemsize // steps) for size, further in asked if further)
 
 
+def is_next_near(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether the nearest cache is asked for the next product: it has room for its right."""
+    return plan.next_right * plan.dtype.itemsize <= memory.l1_bytes // 2
+
+
 def next_places(plan: ContractPlan) -> tuple[int, int, int]:
     """Return how far behind left, right and result those of the next product begin; 0 for none."""
     left, result = plan.next_sides

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.plans.plan import ContractPlan
-from symgrad.codegen.target import MemoryHierarchy
+from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model.products import FEW_READS, MANY_READS, SEVERAL_READS
 from symgrad.records import replace
 
 
-def pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+def pack_panels(plan: ContractPlan, target: Target) -> ContractPlan:
     """Return `plan` with the ways its operands are packed.
 
     The left is read element by element and the right in vectors that must lie along it. Where that
@@ -20,11 +20,12 @@ def pack_panels(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     themselves: each step of k further on than a processor fetches ahead, for the left on another
     page, and so on few lines of the first-level cache.
     """
-    converts = plan.dtype != plan.compute
+    converts, memory = plan.dtype != plan.compute, target.memory
     left = _panel_packing(plan.left.row_stride, plan.left.column_stride)
     is_dear = plan.panels >= MANY_READS and is_far(plan, memory)
     span = plan.block_k * abs(plan.left.column_stride) * plan.dtype.itemsize
     is_dear = is_dear or (left == "copy" and plan.panels >= FEW_READS and span > memory.l2_bytes)
+    is_dear = is_dear or _is_crowded(plan, target)
     if plan.lacks_padding or not (converts or is_dear):
         left = "none"
     if plan.pack_left == "windows":
@@ -64,6 +65,21 @@ def is_jumped(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether each of many steps of k in the right is further on than is fetched ahead."""
     apart = abs(plan.right.row_stride) * plan.dtype.itemsize
     return plan.k >= memory.near_pages and apart >= memory.followed_bytes
+
+
+def _is_crowded(plan: ContractPlan, target: Target) -> bool:
+    """Return whether steps of k of a left whose rows lie side by side share few sets of a cache.
+
+    A tile reads a part of a line in each step, which the nearest cache has no more when the next
+    tile reads the rest of it. Packed they follow one another, which pays for several panels; but
+    what follows such walks across pages has these lines in time.
+    """
+    memory, apart = target.memory, abs(plan.left.column_stride) * plan.dtype.itemsize
+    is_across = plan.left.row_stride == 1 and not plan.left.column_digits
+    is_read_again = plan.panels > 1 and plan.row_tiles >= FEW_READS
+    is_far = plan.k >= memory.near_pages and apart >= memory.line_bytes
+    is_dropped = is_far and memory.lines_kept(apart) < plan.block_k
+    return is_across and is_read_again and is_dropped and not target.follows_pages
 
 
 def _panel_packing(across: int, along: int) -> Packing:

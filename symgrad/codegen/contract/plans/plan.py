@@ -101,6 +101,15 @@ class ContractPlan:
     padding: PaddedPixels | None = None
 
     @property
+    def has_panel(self) -> bool:
+        """Whether the right is one panel as it lies, as what is packed before a loop around is."""
+        across, down = self.right.column_stride, self.right.row_stride
+        is_plain = self.pack_right == "none" and not (
+            self.right.row_digits or self.right.column_digits
+        )
+        return is_plain and across == 1 and down == self.columns == self.tile_columns
+
+    @property
     def rows(self) -> int:
         return self.m if self.vector_axis == "n" else self.n
 

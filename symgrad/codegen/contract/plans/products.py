@@ -213,7 +213,7 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     """Return how far behind a right that of the next product of a batch begins, if it is asked for.
 
     So is one that is transposed, and one that is met late. It is to be so small that the nearest
-    cache has room for it; else 0 is returned.
+    cache has room for it, or the second one, if it is a panel; else 0 is returned.
     """
     right = product.rhs if plan.vector_axis == "n" else product.lhs
     size = plan.k * plan.columns
@@ -221,8 +221,12 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     is_asked = is_turned or plan.method == "held" or can_ask_for_product(plan, target)
     # Tiles have time for more lines than a packer.
     share = 2 if can_ask_for_product(plan, target) else 4
-    is_small = size * plan.dtype.itemsize <= target.memory.l1_bytes // share
-    return size if is_asked and is_small and _steps_by(right, size) else 0
+    nbytes, memory = size * plan.dtype.itemsize, target.memory
+    is_small = nbytes <= memory.l1_bytes // share
+    # A loop around reads weights of which a near cache has no room for all, panel by panel.
+    is_panel = plan.has_panel and can_ask_for_product(plan, target)
+    has_room = is_small or (is_panel and nbytes <= memory.l2_bytes // 2)
+    return size if is_asked and has_room and _steps_by(right, size) else 0
 
 
 def _next_sides(product: Product, plan: ContractPlan, target: Target) -> tuple[int, int]:

@@ -251,7 +251,7 @@ def _plan_tiles(
             tile_columns=across * plan.lanes,
             block_k=choose_block_k(plan, memory, across * plan.lanes),
         )
-        packed = with_short_blocks(pack_panels(shape, memory), memory)
+        packed = with_short_blocks(pack_panels(shape, target), memory)
         cycles *= share_outside(with_borders(packed, borders).borders)
         cycles += _surrounding_cycles(packed, stride)
         if _meets_pages(packed, memory):
