@@ -73,9 +73,10 @@ def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]
     """Scale all gradients by one factor, so that their norm together is at most `max_norm`.
 
     This is the clipping of Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent
-    neural networks" (2013). Where a gradient is not finite all become NaN, as in TensorFlow: scaling by 0
-    would hide it. The squares of float32 are summed in float64, where they do not overflow. The
-    norm itself is `global_norm(grads)`; compiled together with this it is computed once.
+    neural networks" (2013). Where a gradient is not finite all become NaN, as in
+    TensorFlow: scaling by 0 would hide it. The squares of float32 are summed in float64, where they
+    do not overflow. The norm itself is `global_norm(grads)`; compiled together with this it is
+    computed once.
 
     >>> sg.run(sg.optim.clip_by_global_norm([sg.constant([3.0]), sg.constant([4.0])], 1.0))
     [array([0.6], dtype=float32), array([0.8], dtype=float32)]

@@ -31,7 +31,7 @@ PAIR_STEP = sg.compile([PAIRS], PAIRS * 2, name="pair")
 LISTS: list[Callable[[], Any]] = [
     lambda: sg.constant([HALF_MASKED, HALF_MASKED]),
     lambda: sg.asarray([[1.0, 2.0, 3.0], HALF_MASKED]),
-    lambda: PAIRS + [HALF_MASKED, np.zeros(3)],
+    lambda: sg.add(PAIRS, [HALF_MASKED, np.zeros(3)]),
     lambda: PAIR_STEP([HALF_MASKED, HALF_MASKED]),
     lambda: sg.variable(([HALF_MASKED],)),
     lambda: sg.constant([1.0, np.ma.masked]),
