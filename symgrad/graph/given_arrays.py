@@ -12,6 +12,9 @@ import numpy as np
 from symgrad.errors import DTypeError, SymgradError, user_source
 from symgrad.graph.types import Array
 
+# Classes of numbers that no array is.
+_PLAIN = {bool, int, float, complex, np.float32, np.float64, np.int32, np.int64, np.bool_}
+
 
 def given_array(
     subject: str, value: Any, ragged: type[SymgradError] = DTypeError, label: str = ""
@@ -21,17 +24,30 @@ def given_array(
     Raises `ragged` for lists of different lengths, and `DTypeError` for an array of which elements
     are masked: what lies under the mask is nothing that was meant. Messages begin with `label`.
     """
-    if isinstance(value, np.ma.MaskedArray) and (count := int(np.sum(np.ma.getmaskarray(value)))):
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ragged(subject, f"{label}{error}", source=user_source()) from error
+    if count := _count_masked(value, array.ndim):
         raise DTypeError(
             subject,
-            f"{label}{count} of {value.size} elements are masked, and tensors have no mask",
+            f"{label}{count} of {array.size} elements are masked, and tensors have no mask",
             hint="say what stands for them: .filled(0)",
             source=user_source(),
         )
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ragged(subject, f"{label}{error}", source=user_source()) from error
+    return array
+
+
+def _count_masked(value: Any, depth: int) -> int:
+    """Return how many elements are masked of an array, or of those in lists of `depth` levels."""
+    if isinstance(value, np.ma.MaskedArray):
+        return int(np.sum(np.ma.getmaskarray(value)))
+    if depth == 0 or not isinstance(value, list | tuple):
+        return 0
+    # Lists of numbers can be long, and are asked no more than what their classes are.
+    if {*map(type, value)} <= _PLAIN:
+        return 0
+    return sum(_count_masked(element, depth - 1) for element in value)
 
 
 def out_of_range(array: Array, dtype: np.dtype[Any]) -> str | None:

@@ -19,13 +19,13 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast
+from symgrad.graph.operands import as_tensor, cast, common_dtype
 from symgrad.graph.ops.arithmetic import add, clip, isfinite
 from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.types import Array
 from symgrad.optim.hyperparameters import Rate, check_positive, check_rate
-from symgrad.optim.norms import norm, sum_of_squares
+from symgrad.optim.norms import sum_of_squares
 
 Gradients = Sequence[Tensor | Array | None]
 
@@ -56,14 +56,15 @@ def _limit(limit: Rate | None, g: Tensor) -> Rate | None:
 def clip_by_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
     """Scale each gradient whose norm is above `max_norm` down to that norm.
 
-    A gradient whose norm is not finite becomes NaN as a whole.
+    A gradient that is not finite becomes NaN as a whole. The squares of float32 are summed in
+    float64, where they do not overflow.
 
     >>> sg.run(sg.optim.clip_by_norm([sg.constant([3.0, 4.0]), sg.constant([0.1])], 1.0))
     [array([0.6, 0.8], dtype=float32), array([0.1], dtype=float32)]
     """
     max_norm = _read_max_norm("clip_by_norm", max_norm)
     return [
-        None if g is None else _scaled(g, _scale(norm(_wide(g)), max_norm))
+        None if g is None else _scaled(g, _scale(_length([g]), max_norm))
         for g in _read("clip_by_norm", grads)
     ]
 
@@ -72,33 +73,37 @@ def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]
     """Scale all gradients by one factor, so that their norm together is at most `max_norm`.
 
     This is the clipping of Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent
-    neural networks" (2013). Where the norm is not finite all gradients become NaN, as in
-    TensorFlow: scaling by 0 would hide it. The norm itself is `global_norm(grads)`; compiled
-    together with this it is computed once.
+    neural networks" (2013). Where a gradient is not finite all become NaN, as in
+    TensorFlow: scaling by 0 would hide it. The squares of float32 are summed in float64, where they
+    do not overflow. The norm itself is `global_norm(grads)`; compiled together with this it is
+    computed once.
 
     >>> sg.run(sg.optim.clip_by_global_norm([sg.constant([3.0]), sg.constant([4.0])], 1.0))
     [array([0.6], dtype=float32), array([0.8], dtype=float32)]
     """
     max_norm = _read_max_norm("clip_by_global_norm", max_norm)
     given = _read("clip_by_global_norm", grads)
-    if all(g is None for g in given):
+    present = [g for g in given if g is not None]
+    if not present:
         return given
-    scale = _scale(global_norm(given), max_norm)
+    scale = _scale(_length(present), max_norm)
     return [None if g is None else _scaled(g, scale) for g in given]
 
 
 def global_norm(grads: Gradients) -> Tensor:
     """Return the norm of all gradients together, a scalar of their widest dtype.
 
-    It is float32 for 16-bit gradients. Raises `GraphError` if there is no gradient.
+    It is float32 for 16-bit gradients. The squares of float32 are summed in float64, where they do
+    not overflow. Raises `GraphError` if there is no gradient.
 
     >>> sg.run(sg.optim.global_norm([sg.constant([3.0]), sg.constant([4.0])]))
     array(5., dtype=float32)
     """
-    given = [_wide(g) for g in _read("global_norm", grads) if g is not None]
+    given = [g for g in _read("global_norm", grads) if g is not None]
     if not given:
         raise GraphError("global_norm", "there is no gradient", source=user_source())
-    return sqrt(functools.reduce(add, map(sum_of_squares, given)))
+    dtype = common_dtype("global_norm", [_wide(g).dtype for g in given], [])
+    return cast(_length(given), dtype)
 
 
 def _read(subject: str, grads: Any) -> list[Tensor | None]:
@@ -121,6 +126,21 @@ def _read_max_norm(subject: str, max_norm: Any) -> Rate:
 def _wide(g: Tensor) -> Tensor:
     """Return `g` in a dtype that holds the sum of its squares."""
     return cast(g, dtypes.float32) if g.dtype.is_half else g
+
+
+def _length(grads: Sequence[Tensor]) -> Tensor:
+    """Return the norm of tensors together, in a dtype that holds the squares of any of theirs.
+
+    That of the squares of float32 and bfloat16 is float64: there gradients that explode are beyond
+    what float32 holds long before they are so themselves.
+    """
+    squares = [sum_of_squares(cast(g, _dtype_of_squares(g))) for g in grads]
+    widest = common_dtype("global_norm", [s.dtype for s in squares], [])
+    return sqrt(functools.reduce(add, [cast(s, widest) for s in squares]))
+
+
+def _dtype_of_squares(g: Tensor) -> dtypes.DType:
+    return dtypes.float32 if g.dtype is dtypes.float16 else dtypes.float64
 
 
 def _scale(length: Tensor, max_norm: Rate) -> Tensor:

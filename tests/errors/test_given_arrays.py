@@ -26,6 +26,16 @@ MASKED: dict[str, Callable[[], Any]] = {
     "variable: ": lambda: sg.variable(HALF_MASKED),
     "inplace_update: ": lambda: sg.inplace_update(W, HALF_MASKED),
 }
+PAIRS = sg.placeholder((2, 3), name="pairs")
+PAIR_STEP = sg.compile([PAIRS], PAIRS * 2, name="pair")
+LISTS: list[Callable[[], Any]] = [
+    lambda: sg.constant([HALF_MASKED, HALF_MASKED]),
+    lambda: sg.asarray([[1.0, 2.0, 3.0], HALF_MASKED]),
+    lambda: sg.add(PAIRS, [HALF_MASKED, np.zeros(3)]),
+    lambda: PAIR_STEP([HALF_MASKED, HALF_MASKED]),
+    lambda: sg.variable(([HALF_MASKED],)),
+    lambda: sg.constant([1.0, np.ma.masked]),
+]
 
 
 @pytest.mark.parametrize("subject", MASKED)
@@ -37,9 +47,17 @@ def test_elements_under_a_mask_are_no_numbers(subject: str) -> None:
     """)  # fmt: skip
 
 
+@pytest.mark.parametrize("call", LISTS)
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked element")
+def test_elements_under_a_mask_in_a_list_are_no_numbers(call: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError, match="elements are masked, and tensors have no mask"):
+        call()
+
+
 def test_an_array_of_which_nothing_is_masked_is_one() -> None:
     whole = np.ma.masked_array([1.0, 2.0, 3.0], dtype=np.float32)
     np.testing.assert_array_equal(STEP(whole), [2, 4, 6])
+    np.testing.assert_array_equal(sg.run(sg.constant([whole, whole])), [[1, 2, 3], [1, 2, 3]])
 
 
 @pytest.mark.parametrize("value", [[300], np.array([300]), np.array([-129], np.int16)])

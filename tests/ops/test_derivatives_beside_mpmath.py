@@ -168,11 +168,11 @@ _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
     ("elu of 1.5", lambda x: sg.nn.elu(x, 1.5), _unit(1.5), "all", 3),
     ("selu", sg.nn.selu, _unit(1.6732632423543772, 1.0507009873554805), "all", 3),
     ("celu of 2", lambda x: sg.nn.celu(x, 2.0), _unit(2.0, width=2.0), "all", 3),
-    # What the cubic is rounded to is multiplied by as much in an exponential.
+    # Where the gate has few digits, below the least normal number, its slope has no more.
     ("gelu by tanh", lambda x: sg.nn.gelu(x, approximate=True),
      (lambda x: x * _sigmoid(_gate(x)),
       lambda x: _sigmoid(_gate(x)) + x * _bell(_gate(x)) * _gate_slope(x),
-      _gate_curvature), "negative", 800),
+      _gate_curvature), "negative", 40),
     ("softplus", sg.nn.softplus, (_softplus, _sigmoid, _bell), "all", 3),
     # Slopes of both are 0 near -1.2, curvatures near 2.
     ("silu", sg.nn.silu, (lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) + x * _bell(x),

@@ -12,7 +12,7 @@ import symgrad as sg
 from symgrad.graph.dtypes import DType, float32, float64
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import incomplete_beta, incomplete_gamma
-from symgrad.graph.ops.activations import normal_bell, normal_share
+from symgrad.graph.ops.activations import gelu_gate, normal_bell, normal_share
 from symgrad.graph.ops.bessel import bessel_moment
 from symgrad.graph.ops.error_functions import normal_tail_ratio
 from symgrad.graph.ops.error_slopes import bell, erfc_integral, erfinv_slope, ndtri_slope
@@ -108,10 +108,17 @@ def _tail_ratio(x: Any) -> Any:
     return mpmath.ncdf(-abs(x)) * mpmath.exp(x * x / 2)
 
 
+def _gelu_gate(x: Any) -> Any:
+    argument = 2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf(0.044715) * x**3)
+    return 1 / (1 + mpmath.exp(-argument))
+
+
 _REAL = (Real((3, 4), -3.0, 3.0, (0.0,)),)
 _OF_GELU = (
     Case("normal_bell", "normal_bell", normal_bell, exactly(_bell), _REAL, FLOATS, 2, _ONE),
     Case("normal_share", "normal_share", normal_share, exactly(mpmath.ncdf), _REAL, FLOATS, 2, _ONE,
+         slack=16.0),
+    Case("gelu_gate", "gelu_gate", gelu_gate, exactly(_gelu_gate), _REAL, FLOATS, 2, _ONE,
          slack=16.0),
     Case("normal_tail_ratio", "normal_tail_ratio", normal_tail_ratio, exactly(_tail_ratio), _REAL,
          FLOATS, 2, _ONE, slack=2.0),

@@ -5,36 +5,44 @@ which needs the operand as well as its tanh or distribution function. A slope is
 each op is composed of is an equation of `passes/rewrites/algebra.py`: then it shares the function
 with its slope. Far below 0 the distribution function is a tail, and no difference of 1 and erf,
 which has no digits there, and the square in its exponential is not rounded. For the same reason
-that by tanh of a cubic u, x / 2 * (1 + tanh(u)), is x * sigmoid(2u).
+that by tanh of a cubic u, x / 2 * (1 + tanh(u)), is x * sigmoid(2u), and u has twice the digits.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
+from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import add, clip, multiply, negative, subtract
 from symgrad.graph.ops.comparison import greater, where
-from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once
+from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_from_double
 from symgrad.graph.ops.error_functions import (
     normal_tail_ratio,
     normal_tail_ratio_formula,
     normal_tail_ratio_meaning,
 )
 from symgrad.graph.ops.error_slopes import bell_meaning
-from symgrad.graph.ops.transcendental import sigmoid, sigmoid_meaning
+from symgrad.graph.ops.transcendental import sigmoid_meaning
 from symgrad.graph.types import Array
 
-_TO_GATE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
-_SIGMOID_MEANING = rounded_once(sigmoid_meaning)
-# Beyond, the gate is 0 or 1 in every format, and the cubic of what is no farther does not overflow.
-_FAR = 24.0
+# 2 * sqrt(2 / pi), and what the cube has: the argument of the gate is odd, of these.
+_LINEAR = Fraction("1.59576912160573071175978423973750274")
+_CUBED = _LINEAR * Fraction(_CUBIC)
+# Of the first so many bits behind the point that the sum with the cube's, which is below 16 or 64,
+# less it is exact.
+_LINEAR_BITS = {"f32": 20, "f64": 47}
+# Beyond, gate and normal curve are 0 or 1, and a power of what is no farther does not overflow.
+_FAR = 40.0
+_FAR_IN_HALF = 6.0
+_FAR_OF_GATE = 24.0
 
 
 def normal_share(x: Tensor) -> Tensor:
@@ -60,6 +68,11 @@ def gelu_by_tanh(x: Tensor) -> Tensor:
     return apply(gelu_by_tanh_op, x)
 
 
+def gelu_gate(x: Tensor) -> Tensor:
+    """Compute what `gelu_by_tanh` multiplies `x` by."""
+    return apply(gelu_gate_op, x)
+
+
 def composed_share(x: Tensor) -> Tensor:
     """Return what `normal_share` computes, in other ops."""
     tail = multiply(normal_bell(x), normal_tail_ratio(x))
@@ -73,12 +86,13 @@ def composed_by_erf(x: Tensor) -> Tensor:
 
 def composed_by_tanh(x: Tensor) -> Tensor:
     """Return what `gelu_by_tanh` computes, in other ops."""
-    return multiply(x, _gate(clip(x, -_FAR, _FAR)))
+    return multiply(x, gelu_gate(x))
 
 
-def _gate(near: Tensor) -> Tensor:
-    cubic = multiply(multiply(near, near), multiply(near, _CUBIC))
-    return sigmoid(multiply(add(near, cubic), _TO_GATE))
+def _near(x: Tensor, far: float) -> Tensor:
+    """Return `x` no farther than where the normal curve, or the slope of the gate, is 0."""
+    bound = _FAR_IN_HALF if x.dtype is dtypes.float16 else far
+    return clip(x, -bound, bound)
 
 
 def _density(x: Tensor) -> Tensor:
@@ -86,7 +100,8 @@ def _density(x: Tensor) -> Tensor:
 
 
 def _bell_grad(node: Node, g: Tensor) -> Grads:
-    return (multiply(g, multiply(negative(node.inputs[0]), node.output)),)
+    near = _near(node.inputs[0], _FAR)
+    return (multiply(g, multiply(negative(near), node.output)),)
 
 
 def _share_grad(node: Node, g: Tensor) -> Grads:
@@ -95,15 +110,22 @@ def _share_grad(node: Node, g: Tensor) -> Grads:
 
 def _by_erf_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    return (multiply(g, add(normal_share(x), multiply(x, _density(x)))),)
+    return (multiply(g, add(normal_share(x), multiply(_near(x, _FAR), _density(x)))),)
+
+
+def _gate_grad(node: Node, g: Tensor) -> Grads:
+    return (multiply(g, _gate_slope(_near(node.inputs[0], _FAR_OF_GATE), node.output)),)
+
+
+def _gate_slope(near: Tensor, gate: Tensor) -> Tensor:
+    argument = add(multiply(multiply(near, near), float(3 * _CUBED)), float(_LINEAR))
+    return multiply(multiply(gate, subtract(1, gate)), argument)
 
 
 def _by_tanh_grad(node: Node, g: Tensor) -> Grads:
-    near = clip(node.inputs[0], -_FAR, _FAR)
-    gate = _gate(near)
-    left = multiply(multiply(gate, subtract(1, gate)), near)
-    of_cubic = multiply(multiply(near, near), 3 * _CUBIC)
-    return (multiply(g, add(multiply(left, multiply(add(of_cubic, 1), _TO_GATE)), gate)),)
+    (x,) = node.inputs
+    gate, near = gelu_gate(x), _near(x, _FAR_OF_GATE)
+    return (multiply(g, add(multiply(_gate_slope(near, gate), near), gate)),)
 
 
 def _bell_meaning(x: Array) -> Array:
@@ -121,12 +143,20 @@ def _by_erf_meaning(x: Array) -> Array:
         return np.asarray(x * _share_meaning(x))
 
 
-def _by_tanh_meaning(x: Array) -> Array:
-    number = x.dtype.type
+def _gate_meaning(x: Array) -> Array:
     with np.errstate(all="ignore"):
-        near = np.minimum(np.maximum(x, number(-_FAR)), number(_FAR))
-        cubic = (near * near) * (near * number(_CUBIC))
-        return np.asarray(x * _SIGMOID_MEANING((near + cubic) * number(_TO_GATE)))
+        near = np.clip(x.astype(np.longdouble), -_FAR_OF_GATE, _FAR_OF_GATE)
+        linear = np.longdouble(float(_LINEAR)) + float(_LINEAR - Fraction(float(_LINEAR)))
+        cubed = np.longdouble(float(_CUBED)) + float(_CUBED - Fraction(float(_CUBED)))
+        argument = near * (linear + cubed * (near * near))
+        coarse = argument.astype(np.float64)
+        gate = sigmoid_meaning(coarse)
+        return np.asarray(gate + gate * (1 - gate) * (argument - coarse).astype(np.float64))
+
+
+def _by_tanh_meaning(x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(x * _gate_meaning(x))
 
 
 def _bell_formula(x: FloatExpr) -> FloatExpr:
@@ -148,10 +178,29 @@ def _by_erf_formula(x: FloatExpr) -> FloatExpr:
     return x * _share_formula(x)
 
 
+def _gate_formula(x: FloatExpr) -> FloatExpr:
+    """Return the gate of `near * (linear + cubed * near**2)`, of which `rest` is the lower half.
+
+    Far below 0 an exponential multiplies what its argument is rounded to by that argument.
+    """
+    number = np.dtype(np.float32 if x.is_single else np.float64).type
+    scale = 2 ** _LINEAR_BITS[x.short]
+    linear = Fraction(round(_LINEAR * scale), scale)
+    cubed = Fraction(float(number(float(_CUBED))))
+    near = x.clamp(-_FAR_OF_GATE, _FAR_OF_GATE)
+    square = near * near
+    total = near.like(float(linear)).plus(near.like(float(cubed)), square)
+    rest = (float(linear) - total).plus(near.like(float(cubed)), square)
+    rest = rest.plus(near.like(float(cubed)), (-square).plus(near, near))
+    rest = rest.plus(near.like(float(_CUBED - cubed)), square) + float(_LINEAR - linear)
+    argument = near * total
+    rest = (-argument).plus(near, total).plus(near, rest)
+    gate = argument.call("sigmoid")
+    return gate.plus(gate * rest, 1.0 - gate)
+
+
 def _by_tanh_formula(x: FloatExpr) -> FloatExpr:
-    near = x.clamp(-_FAR, _FAR)
-    cubic = (near * near) * (near * _CUBIC)
-    return x * ((near + cubic) * _TO_GATE).call("sigmoid")
+    return x * _gate_formula(x)
 
 
 normal_bell_op = elementwise(
@@ -178,10 +227,18 @@ gelu_by_erf_op = elementwise(
     body=body_of_formula(_by_erf_formula),
 )
 
+gelu_gate_op = elementwise(
+    "gelu_gate",
+    infer=infer_same("gelu_gate", is_float),
+    reference=rounded_from_double(_gate_meaning),
+    grad=_gate_grad,
+    body=body_of_formula(_gate_formula),
+)
+
 gelu_by_tanh_op = elementwise(
     "gelu_by_tanh",
     infer=infer_same("gelu_by_tanh", is_float),
-    reference=_by_tanh_meaning,
+    reference=rounded_from_double(_by_tanh_meaning),
     grad=_by_tanh_grad,
     body=body_of_formula(_by_tanh_formula),
 )

@@ -62,6 +62,31 @@ def test_a_norm_that_is_not_finite_makes_all_gradients_nan(bad):
     np.testing.assert_array_equal(each[1], A)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("size", [1e21, 3e38])
+def test_gradients_whose_squares_overflow_are_scaled(dtype, size):
+    """The norm is in float32 of the first, and beyond it of the second."""
+    grads = [np.full(4, size, dtype), np.full((3, 4), -size, dtype)]
+    a, b = results(clip_by_global_norm(grads, 8.0))
+    rounding = 1e-4 if dtype == "float32" else 2.0**-8
+    wide = np.concatenate([a, b.ravel()]).astype(np.float64)
+    np.testing.assert_allclose(wide, [2.0] * 4 + [-2.0] * 12, rtol=rounding)
+    alone = results(clip_by_norm(grads, 8.0))[0].astype(np.float64)
+    np.testing.assert_allclose(alone, 4.0, rtol=rounding)
+    norm = sg.run(global_norm(grads))
+    assert norm.dtype == np.float32
+    np.testing.assert_allclose(norm, 4e21 if size == 1e21 else np.inf, rtol=2.0**-8)
+
+
+def test_the_norm_of_large_gradients_has_a_gradient():
+    x = sg.placeholder((2,), name="x")
+    (slope,) = sg.gradients(global_norm([x]), [x])
+    step = sg.compile([x], slope)
+    np.testing.assert_allclose(step(np.array([3, -4], "f")), [0.6, -0.8], rtol=1e-6)
+    np.testing.assert_allclose(step(np.array([3e30, -4e30], "f")), [0.6, -0.8], rtol=1e-6)
+    np.testing.assert_allclose(step(np.array([3e-18, -4e-18], "f")), [0.6, -0.8], rtol=1e-5)
+
+
 def test_where_nothing_has_a_gradient_nothing_is_clipped():
     assert clip_by_global_norm([None, None], 1.0) == [None, None]
     assert clip_by_norm([], 1.0) == []
