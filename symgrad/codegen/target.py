@@ -90,7 +90,8 @@ class Target:
     no near cache when it gets there: the tiles of the one before ask for it. One that `issues_few`
     instructions, four at a time, has little to spare for more than two multiply-adds and a load.
     One that `gathers_slowly` loads lanes by themselves in less time. One that brings panels late
-    from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0.
+    from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0. One
+    that `shares_slowly` waits long for what its shared cache has.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Target:
     issues_few: bool = False
     gathers_slowly: bool = False
     near_ahead: int = 0
+    shares_slowly: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -348,7 +350,7 @@ def _as_measured(target: Target) -> Target:
     return replace(
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
         issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
-        near_ahead=_NEAR_AHEAD if is_skylake else 0,
+        near_ahead=_NEAR_AHEAD if is_skylake else 0, shares_slowly=is_skylake,
     )  # fmt: skip
 
 

@@ -263,6 +263,7 @@ def _microkernel(
         left_ahead=ahead,
         right_ahead=right_ahead,
         right_near=right_near,
+        left_near=_left_near(plan, left) if right_near and unrolled > 1 else 0,
         asks_for_next=plan.asks_for_next,
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
@@ -271,6 +272,7 @@ def _microkernel(
         right_lines=right_lines_a_step(plan),
         next_bytes=bytes_a_step(plan),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
+        asks_apart=_asks_apart(plan, left.target),
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),
         packs=packs,
@@ -354,6 +356,27 @@ def _near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
     is_packed = plan.pack_right != "none" and plan.next_steps is None and plan.goes_on is None
     return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
+
+
+def _left_near(plan: ContractPlan, left: Elements) -> int:
+    """Return how many bytes before they are read rows of the left are asked for; 0 if they are not.
+
+    Those that lie whole pages apart fall on one set of the first-level cache, where what is fetched
+    ahead by itself has no room to wait: each line is to come shortly before it is read.
+    """
+    memory, apart = left.target.memory, abs(plan.left.row_stride) * left.stored.itemsize
+    is_along = plan.pack_left == "none" and plan.left.column_stride == 1
+    return memory.line_bytes if is_along and apart > 0 and apart % memory.page_bytes == 0 else 0
+
+
+def _asks_apart(plan: ContractPlan, target: Target) -> bool:
+    """Return whether a tile asks for what the next epilogue meets in a loop of its own.
+
+    That comes first, and most steps are behind it. So it is where few instructions are issued.
+    """
+    steps = plan.met * plan.tile_rows * plan.steps_a_row
+    is_told = steps > 0 and not plan.asks_for_results and not plan.walks_pieces
+    return target.issues_few and is_told and 2 * steps <= min(plan.k, plan.block_k)
 
 
 def _packer(

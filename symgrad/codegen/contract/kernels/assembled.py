@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, index
+from symgrad.codegen.contract.kernels.asking import Met
 from symgrad.codegen.contract.kernels.assembled_asking import (
     can_ask,
     steps_between,
@@ -110,14 +111,28 @@ def emit_assembled(
         statement.write(f"movq $${(1 << rest) - 1}, {mask}", f"kmovq {mask}, {MASK}")
     _write_begin(statement, kernel, given, builder)
     statement.write(f"xorq {statement.step}, {statement.step}")
+    is_whole = steps == 1 or kernel.is_even
+    stop = given.k if is_whole else builder.and_(given.k, index(-steps))
+    if kernel.asks_apart:
+        assert operands.met is not None, "it is asked for"
+        asked = _steps_asking(builder, kernel, operands.met, stop)
+        _write_loop(statement, kernel, (builder, operands), asked, steps, 2)
+        operands = operands._replace(met=None)
     loop = partial(_write_loop, statement, kernel, (builder, operands))
-    if steps == 1 or kernel.is_even:
-        loop(given.k, steps, 2)
-    else:
-        loop(builder.and_(given.k, index(-steps)), steps, 2)
+    loop(stop, steps, 2)
+    if not is_whole:
         loop(given.k, 1, 4)
     _write_stores(statement, kernel, given.tile)
     statement.emit(builder, [MASK] if rest else [])
+
+
+def _steps_asking(
+    builder: ir.IRBuilder, kernel: Microkernel, met: Met, steps: ir.Value
+) -> ir.Value:
+    """Return the step of k, at most `steps`, at which all rows of what is met are asked for."""
+    rows = builder.add(met.last, index(1))
+    stop = builder.mul(rows, index(kernel.steps_a_row))
+    return builder.select(builder.icmp_signed("<", stop, steps), stop, steps)
 
 
 def _write_begin(
@@ -149,7 +164,8 @@ def _write_loop(
     """
     (builder, operands), step, end = walk, statement.step, statement.number(stop)
     every = steps_between(kernel, steps)
-    if not kernel.is_even:
+    may_be_none = kernel.asks_apart or not kernel.is_even
+    if may_be_none:
         statement.write(f"cmpq {end}, {step}", f"jge {label + 1}f")
     if every > 1:
         statement.write("jmp 8f")
@@ -165,7 +181,7 @@ def _write_loop(
         statement.write(f"jge {label + 1}f", "8:", f"testq $${every - 1}, {step}", f"jne {label}b")
         write_asking_for_panel(statement, kernel, operands, steps)
         statement.write(f"jmp {label}b")
-    if every > 1 or not kernel.is_even:
+    if every > 1 or may_be_none:
         statement.write(f"{label + 1}:")
 
 

@@ -161,6 +161,11 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
         place = right.further(kernel.right_near)
         lines = range(0, kernel.columns * size, line)
         statement.write(*(f"prefetcht0 {place.further(start)}" for start in lines))
+    if kernel.left_near:
+        # Some rows in each step: few lines can be on their way at a time.
+        rows = [r for r in range(kernel.rows) if r * kernel.unrolled // kernel.rows == number]
+        places = (_place_of_left(statement, kernel, operands, (row, number)) for row in rows)
+        statement.write(*(f"prefetcht0 {place.further(kernel.left_near)}" for place in places))
     _write_row(statement, kernel, operands, (right, number))
     _write_products(statement, kernel, operands, number)
 

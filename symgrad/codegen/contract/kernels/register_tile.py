@@ -33,13 +33,15 @@ class Microkernel:
     kernel finds the next ones by the digits of k. What the processor does not fetch ahead by itself
     the kernel asks for, `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing
     is. Of a packed right the nearest cache is asked for what lies `right_near` bytes behind what is
-    read, if these are not 0. With `asks_for_next` the rows of the left for the tile or the block of
+    read, if these are not 0, and of the rows of a left for what lies `left_near` bytes behind. With
+    `asks_for_next` the rows of the left for the tile or the block of
     k behind this one are asked for, a line of each row every so many steps, or line after line
     where rows follow one another (`asks_in_order`); with `asks_for_panel` lines side by side, as
     those of the next packed panel or of the next block of k, one in so many steps, or as much of
     rows as `next_steps` or `next_source` says, or `right_lines` of them a step, or `next_bytes` of
     each of what the next product meets; with `steps_a_row` rows of `tile_columns` that it is told
-    of, one in so many steps, or with `asks_for_results` those of its tile. With `inner` borders
+    of, one in so many steps, and in a loop of its own if it `asks_apart`, or with
+    `asks_for_results` those of its tile. With `inner` borders
     only pieces within the spans it is given are added up. One that `packs` stores each row of the
     right that it reads, in whole vectors one after the other, where others read it, and is told how
     far these are apart.
@@ -66,6 +68,7 @@ class Microkernel:
     left_ahead: int = 0
     right_ahead: int = 0
     right_near: int = 0
+    left_near: int = 0
     asks_for_next: bool = False
     asks_in_order: bool = False
     asks_for_panel: bool = False
@@ -74,6 +77,7 @@ class Microkernel:
     right_lines: int = 0
     next_bytes: tuple[int, ...] = ()
     steps_a_row: int = 0
+    asks_apart: bool = False
     asks_for_results: bool = False
     packs: bool = False
     inner: tuple[ZeroBorder, ...] = ()
