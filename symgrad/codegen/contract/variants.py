@@ -11,6 +11,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.asked_ahead import (
+    asks_apart,
+    is_left_near,
+    left_near,
+    near_ahead,
+    steps_ahead,
+)
 from symgrad.codegen.contract.calls import are_passed, call_of_vectors, call_one, selected
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot_leaves import dot_kernel
@@ -36,7 +43,7 @@ from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
-from symgrad.cost_model.products import TOLD_ROWS
+from symgrad.cost_model.products import NEAR_STEPS, TOLD_ROWS
 from symgrad.records import dataclass, replace
 
 
@@ -233,9 +240,11 @@ def _microkernel(
         left_k = plan.walked_terms
     if plan.pack_right != "none" and not packs:
         right_k, columns = _along_k(plan, whole), whole
-    ahead = _steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
-    right_ahead = _steps_ahead(plan, right_k.stride, right)
-    right_near = 0 if packs else _near_ahead(plan, right_k.stride, right)
+    ahead = steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
+    is_near = ahead > 0 and is_left_near(plan, left)
+    ahead = min(ahead, NEAR_STEPS) if is_near else ahead
+    right_ahead = steps_ahead(plan, right_k.stride, right)
+    right_near = 0 if packs else near_ahead(plan, right_k.stride, right)
     told = _told(plan, left)
     left_row = 0 if "left_row" in told else left_row
     left_k = replace(left_k, stride=0) if "left_k" in told else left_k
@@ -261,9 +270,10 @@ def _microkernel(
         told=told,
         piece=plan.walked_piece if plan.walks_pieces else None,
         left_ahead=ahead,
+        brings_near=is_near,
         right_ahead=right_ahead,
         right_near=right_near,
-        left_near=_left_near(plan, left) if right_near and unrolled > 1 else 0,
+        left_near=left_near(plan, left) if right_near and unrolled > 1 else 0,
         asks_for_next=plan.asks_for_next,
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
@@ -272,7 +282,7 @@ def _microkernel(
         right_lines=right_lines_a_step(plan),
         next_bytes=bytes_a_step(plan),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
-        asks_apart=_asks_apart(plan, left.target),
+        asks_apart=asks_apart(plan, left.target),
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),
         packs=packs,
@@ -331,54 +341,6 @@ def _along_k(plan: ContractPlan, stride: int, digits: tuple[Digit, ...] = ()) ->
     return CountedAxis(stride, digits, plan.k if digits else 0)
 
 
-def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
-    """Return how many steps of k before it is read an operand is asked for; 0 if it is not.
-
-    That is where steps lie far apart, and are so many that most are not the first ones; or where
-    the next product has the steps behind these.
-    """
-    if plan.goes_on == "k":
-        return plan.k
-    if plan.next_steps is not None:
-        return 0
-    memory = elements.target.memory
-    is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
-    steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
-    return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
-
-
-def _near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
-    """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
-
-    So it is with a packed one that leaves little room in the first-level cache.
-    """
-    memory = right.target.memory
-    panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
-    is_packed = plan.pack_right != "none" and plan.next_steps is None and plan.goes_on is None
-    return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
-
-
-def _left_near(plan: ContractPlan, left: Elements) -> int:
-    """Return how many bytes before they are read rows of the left are asked for; 0 if they are not.
-
-    Those that lie whole pages apart fall on one set of the first-level cache, where what is fetched
-    ahead by itself has no room to wait: each line is to come shortly before it is read.
-    """
-    memory, apart = left.target.memory, abs(plan.left.row_stride) * left.stored.itemsize
-    is_along = plan.pack_left == "none" and plan.left.column_stride == 1
-    return memory.line_bytes if is_along and apart > 0 and apart % memory.page_bytes == 0 else 0
-
-
-def _asks_apart(plan: ContractPlan, target: Target) -> bool:
-    """Return whether a tile asks for what the next epilogue meets in a loop of its own.
-
-    That comes first, and most steps are behind it. So it is where few instructions are issued.
-    """
-    steps = plan.met * plan.tile_rows * plan.steps_a_row
-    is_told = steps > 0 and not plan.asks_for_results and not plan.walks_pieces
-    return target.issues_few and is_told and 2 * steps <= min(plan.k, plan.block_k)
-
-
 def _packer(
     plan: ContractPlan, stored: Elements, how: Packing, panel: Operand, sizes: tuple[int, int]
 ) -> PanelPacker:
@@ -395,5 +357,5 @@ def _packer(
         fewest=min(fewest, plan.lanes),
         line=plan.block_k if how == "lines" else 0,
         elements=stored,
-        ahead=_steps_ahead(plan, panel.row_stride, stored),
+        ahead=steps_ahead(plan, panel.row_stride, stored),
     )
