@@ -51,8 +51,9 @@ def test_a_right_that_is_in_no_near_cache_is_packed_by_the_first_tile_of_each_pa
     plan = plan_of(SLOW, 1024, 1024)
     assert plan.packs_late
     assert packs_within(plan)
-    # Of a transposition nothing else is done meanwhile.
-    assert not plan_of(SLOW, 1024, 1024, "NT").packs_late
+    turned = plan_of(SLOW, 1024, 1024, "NT")
+    assert turned.packs_late
+    assert not packs_within(turned)
 
 
 def test_sums_over_many_terms_are_added_up_in_blocks() -> None:

@@ -79,13 +79,11 @@ def packs_late(plan: ContractPlan, target: Target) -> bool:
 
     So it is where the second-level cache has the right: then it also has room for the left, and
     what is read of the one while the other is multiplied is not waited for. And so it is where the
-    shared cache is slow, if the microkernel packs: before all, nothing would be multiplied while
-    what is packed comes from there and goes there.
+    shared cache is slow: packed before all, each panel would go there, and come back to be read.
     """
     is_packed = plan.method == "tile" and plan.pack_right != "none"
     is_near = plan.k * plan.column_run * plan.dtype.itemsize <= target.memory.l2_bytes
-    is_within = plan.pack_right == "copy" and plan.dtype == plan.compute
-    is_better = is_near or (target.shares_slowly and is_within)
+    is_better = is_near or (target.shares_slowly and plan.dtype == plan.compute)
     return is_packed and is_better and not (has_digits(plan) or plan.borders)
 
 
