@@ -90,7 +90,8 @@ class Target:
     instructions, four at a time, has little to spare for more than two multiply-adds and a load.
     One that `gathers_slowly` loads lanes by themselves in less time. One that brings panels late
     from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0. One
-    that `streams_stacks` stores what a loop records past caches that do not hold it.
+    that `streams_stacks` stores what a loop records past caches that do not hold it. One that
+    `shares_slowly` waits long for what its shared cache has.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Target:
     gathers_slowly: bool = False
     near_ahead: int = 0
     streams_stacks: bool = False
+    shares_slowly: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -350,6 +352,7 @@ def _as_measured(target: Target) -> Target:
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
         issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
         near_ahead=_NEAR_AHEAD if is_skylake else 0, streams_stacks=is_skylake,
+        shares_slowly=is_skylake,
     )  # fmt: skip
 
 

@@ -85,6 +85,25 @@ def part_of(builder: ir.IRBuilder, vector: ir.Value, start: int, width: int) -> 
     return shuffled(builder, [vector], range(start, start + width))
 
 
+def moved_lanes(
+    builder: ir.IRBuilder,
+    incoming: Sequence[ir.Value],
+    vectors: Sequence[ir.Value],
+    distance: int,
+) -> list[ir.Value]:
+    """Return vectors with each lane moved to a later one, lanes of `incoming` ones before them."""
+    width = vectors[0].type.count
+    order = [*range(width - distance, width), *range(width, 2 * width - distance)]
+    pairs = zip(incoming, vectors, strict=True)
+    return [shuffled(builder, [before, lanes], order) for before, lanes in pairs]
+
+
+def last_lane(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the last lane of a vector in every lane."""
+    width = lanes.type.count
+    return shuffled(builder, [lanes], [width - 1] * width)
+
+
 def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
     """Return the columns of squares of vectors: of as many lanes as there are rows, a power of two.
 

@@ -57,6 +57,7 @@ SHORT_PIECE = 8  # steps of k of a piece that are written out, at the most
 EARLY_PIECES = range(64, 128)
 SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
 CODE_BYTES = 8  # of an instruction of a microkernel
+NEAR_STEPS = 4  # of k before it is read, in which a line comes from the second-level cache
 STEPS_A_LINE = 4  # of k, in which a microkernel asks for a line of the next packed panel
 CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
 LEAST_STEPS_A_ROW = 4  # of k for a row: in fewer, lines come no sooner than those of a whole row

@@ -11,6 +11,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from symgrad.codegen import ir
+from symgrad.codegen.contract.asked_ahead import (
+    asks_apart,
+    is_left_near,
+    left_near,
+    near_ahead,
+    steps_ahead,
+)
 from symgrad.codegen.contract.calls import are_passed, call_of_vectors, call_one, selected
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot_leaves import dot_kernel
@@ -37,7 +44,7 @@ from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
-from symgrad.cost_model.products import TOLD_ROWS
+from symgrad.cost_model.products import NEAR_STEPS, TOLD_ROWS
 from symgrad.records import dataclass, replace
 
 
@@ -234,9 +241,11 @@ def _microkernel(
         left_k = plan.walked_terms
     if plan.pack_right != "none" and not packs:
         right_k, columns = _along_k(plan, whole), whole
-    ahead = _steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
-    right_ahead = _steps_ahead(plan, right_k.stride, right)
-    right_near = 0 if packs else _near_ahead(plan, right_k.stride, right)
+    ahead = steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
+    is_near = ahead > 0 and is_left_near(plan, left)
+    ahead = min(ahead, NEAR_STEPS) if is_near else ahead
+    right_ahead = steps_ahead(plan, right_k.stride, right)
+    right_near = 0 if packs else near_ahead(plan, right_k.stride, right)
     told = _told(plan, left)
     left_row = 0 if "left_row" in told else left_row
     left_k = replace(left_k, stride=0) if "left_k" in told else left_k
@@ -262,8 +271,10 @@ def _microkernel(
         told=told,
         piece=plan.walked_piece if plan.walks_pieces else None,
         left_ahead=ahead,
+        brings_near=is_near,
         right_ahead=right_ahead,
         right_near=right_near,
+        left_near=left_near(plan, left) if right_near and unrolled > 1 else 0,
         asks_for_next=plan.asks_for_next,
         asks_in_order=plan.asks_for_next and plan.has_dense_rows,
         asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
@@ -273,6 +284,7 @@ def _microkernel(
         next_bytes=bytes_a_step(plan),
         brings_next_near=is_next_near(plan, left.target.memory),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
+        asks_apart=asks_apart(plan, left.target),
         asks_for_results=plan.asks_for_results,
         inner=inner_borders(plan),
         packs=packs,
@@ -331,34 +343,6 @@ def _along_k(plan: ContractPlan, stride: int, digits: tuple[Digit, ...] = ()) ->
     return CountedAxis(stride, digits, plan.k if digits else 0)
 
 
-def _steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
-    """Return how many steps of k before it is read an operand is asked for; 0 if it is not.
-
-    That is where steps lie far apart, and are so many that most are not the first ones; or where
-    the next product has the steps behind these.
-    """
-    if plan.goes_on == "k":
-        return plan.k
-    if plan.next_steps is not None:
-        return 0
-    memory = elements.target.memory
-    is_far = abs(stride) * elements.stored.itemsize >= memory.followed_bytes
-    steps = plan.k_piece if plan.has_pieces else min(plan.k, plan.block_k)
-    return memory.steps_ahead if is_far and steps >= 2 * memory.steps_ahead else 0
-
-
-def _near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
-    """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
-
-    So it is with one that is packed, here or before, and leaves the first-level cache little room.
-    """
-    memory = right.target.memory
-    panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
-    is_packed = plan.pack_right != "none" or plan.has_panel
-    is_packed = is_packed and plan.next_steps is None and plan.goes_on is None
-    return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
-
-
 def _packer(
     plan: ContractPlan, stored: Elements, how: Packing, panel: Operand, sizes: tuple[int, int]
 ) -> PanelPacker:
@@ -375,5 +359,5 @@ def _packer(
         fewest=min(fewest, plan.lanes),
         line=plan.block_k if how == "lines" else 0,
         elements=stored,
-        ahead=_steps_ahead(plan, panel.row_stride, stored),
+        ahead=steps_ahead(plan, panel.row_stride, stored),
     )

@@ -58,7 +58,7 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.next_matrices import next_matrices
 from symgrad.codegen.target import Target
-from symgrad.codegen.vectors import part_of, shuffled
+from symgrad.codegen.vectors import last_lane, moved_lanes, part_of
 from symgrad.records import replace
 
 _I1, _I32, _I64, _PTR = ir.IntType(1), ir.IntType(32), ir.IntType(64), ir.PointerType()
@@ -311,42 +311,24 @@ def _prefix_step(
     done = emit_body(scope, prefix.body)
     local = [emit_atom(done, item, width) for item in prefix.items]
     is_block = scope.vector.variable == prefix.var
+    identities = _identities(done, prefix, width)
     distance = 1
     while is_block and distance < width:
-        moved = _lanes_moved(done, prefix, local, distance)
+        moved = moved_lanes(scope.builder, identities, local, distance)
         local = _combine(done, prefix, moved, local, width)
         distance *= 2
-    ends = [_last_of(scope.builder, lanes) for lanes in local] if is_block else local
+    ends = [last_lane(scope.builder, lanes) for lanes in local] if is_block else local
     following = _combine(done, prefix, totals, ends, width)
     running: Sequence[ir.Value] = following
     if prefix.exclusive:
         running = totals
     if is_block:
-        added = _lanes_moved(done, prefix, local, 1) if prefix.exclusive else local
+        added = moved_lanes(scope.builder, identities, local, 1) if prefix.exclusive else local
         running = _combine(done, prefix, totals, added, width)
     names = (a.name for a in prefix.accumulators)
     bound = {name: (value, width) for name, value in zip(names, running, strict=True)}
     emit_body(replace(done, values={**done.values, **bound}), prefix.each)
     return following
-
-
-def _lanes_moved(
-    scope: KernelScope, prefix: Prefix, blocks: Sequence[ir.Value], distance: int
-) -> list[ir.Value]:
-    """Return blocks with each lane moved to a later one, identities coming in."""
-    width = scope.vector.width
-    order = [*range(width - distance, width), *range(width, 2 * width - distance)]
-    identities = _identities(scope, prefix, width)
-    return [
-        shuffled(scope.builder, [identity, lanes], order)
-        for identity, lanes in zip(identities, blocks, strict=True)
-    ]
-
-
-def _last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
-    """Return the last lane in every lane."""
-    width = lanes.type.count
-    return shuffled(builder, [lanes], [width - 1] * width)
 
 
 # ---------------------------------------------------------------------------------------- products

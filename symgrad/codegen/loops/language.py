@@ -390,9 +390,7 @@ def square_of(loop: For) -> For | None:
 def has_check(body: tuple[Stmt, ...]) -> bool:
     """Return whether a statement, at any depth, is a `Check` that can fail."""
     for s in body:
-        if isinstance(s, Check) and s.can_fail:
-            return True
-        if isinstance(s, Loop) and has_check(inside(s)):
+        if s.can_fail if isinstance(s, Check) else isinstance(s, Loop) and has_check(inside(s)):
             return True
     return False
 

@@ -180,8 +180,7 @@ class _Parser(TokenReader):
     def _store(self) -> Store:
         buffer, index = self._buffer(), self.bracketed_index()
         self.take("=")
-        value = self._atom(self._buffers[buffer])
-        return Store(buffer, index, value, self.accept("streamed"))
+        return Store(buffer, index, self._atom(self._buffers[buffer]), self.accept("streamed"))
 
     def _check(self) -> Check:
         name, value, extent, is_strict = self._checked()

@@ -143,7 +143,7 @@ def test_panels_begin_anew_in_each_part_where_their_number_is_odd():
     assert (plan.tile_columns, plan.panels) == (48, 11)
     found, speed_up = choose_share(plan, 2, TARGET)
     assert (found, speed_up > 1.9) == (Share("n", 6, 12, 256), True)
-    part = in_parts(plan, found, TARGET.memory)
+    part = in_parts(plan, found, TARGET)
     assert (part.panels, part.panels_of_run, part.edge_columns) == (12, 6, 16)
     # Of 384 columns threads have four panels each.
     assert choose_share(Case(128, 384, 512).plan("x86-64-v4"), 2, TARGET)[0] == Share("n", 4, 8)
@@ -160,7 +160,7 @@ def test_tiles_begin_anew_in_each_part_where_their_rows_are_uneven():
     assert (plan.tile_rows, plan.row_tiles, plan.panels) == (6, 43, 1)
     found, _ = choose_share(plan, 2, TARGET)
     assert found == Share("m", 22, 44, 128)  # 22 of 43 tiles would have 132 rows
-    part = in_parts(plan, found, TARGET.memory)
+    part = in_parts(plan, found, TARGET)
     assert (part.row_run, part.row_tiles, part.tiles_of_run) == (128, 44, 22)
     assert part.tall_tiles == 18
     # As many tiles below each other, of which the first ones are a row higher.
@@ -175,7 +175,7 @@ def test_tiles_begin_anew_in_each_part_where_their_rows_are_uneven():
 
 def test_the_tiles_of_a_part_ask_for_what_it_reads_of_the_next_block():
     plan = Case(256, 64, 25088, lhs="columns").plan("x86-64-v4")
-    part = in_parts(plan, Share("m", 22, 44, 128), TARGET.memory)
+    part = in_parts(plan, Share("m", 22, 44, 128), TARGET)
     asked = with_next_steps(part, 22).next_steps
     assert asked is not None
     assert asked.turns * asked.left.elements >= 128
@@ -184,8 +184,8 @@ def test_the_tiles_of_a_part_ask_for_what_it_reads_of_the_next_block():
 
 def test_a_right_that_is_far_from_one_thread_may_be_near_to_each_of_two():
     plan = Case(2048, 1024, 512).plan("x86-64-v4")
-    memory = replace(TARGET.memory, l2_bytes=2 << 20)
-    part = in_parts(plan, Share("n", 11, 22, 512), memory)
+    target = replace(TARGET, memory=replace(TARGET.memory, l2_bytes=2 << 20))
+    part = in_parts(plan, Share("n", 11, 22, 512), target)
     assert (plan.packs_late, part.packs_late) == (False, True)
 
 

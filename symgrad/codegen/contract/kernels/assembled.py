@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, index
+from symgrad.codegen.contract.kernels.asking import Met
 from symgrad.codegen.contract.kernels.assembled_asking import (
     can_ask,
     steps_between,
@@ -62,8 +63,9 @@ def is_assembled(kernel: Microkernel) -> bool:
     is_whole = kernel.columns % kernel.lanes == 0 or nbytes == _MASKED_BYTES
     is_loop = kernel.piece is None and not kernel.inner and not kernel.is_empty
     is_simple = is_loop and kernel.chains == 1 and can_ask(kernel) and _is_near(kernel)
-    # Measured: those that read a packed left and go on with sums take 1.03 times as long so.
-    is_slower = kernel.resumes and kernel.left_row == 1 and "left_k" not in kernel.told
+    # Measured: those that read a packed left and go on with sums take 1.03 times as long so, but
+    # where they ask for it.
+    is_slower = kernel.resumes and kernel.has_packed_left and not kernel.left_near
     has_vectors = registers_of(kernel) <= target.vector_registers
     has_registers = has_vectors and _named(kernel) <= _GENERAL_REGISTERS
     is_plain_loop = is_simple and not is_slower and has_registers
@@ -110,14 +112,28 @@ def emit_assembled(
         statement.write(f"movq $${(1 << rest) - 1}, {mask}", f"kmovq {mask}, {MASK}")
     _write_begin(statement, kernel, given, builder)
     statement.write(f"xorq {statement.step}, {statement.step}")
+    is_whole = steps == 1 or kernel.is_even
+    stop = given.k if is_whole else builder.and_(given.k, index(-steps))
+    if kernel.asks_apart:
+        assert operands.met is not None, "it is asked for"
+        asked = _steps_asking(builder, kernel, operands.met, stop)
+        _write_loop(statement, kernel, (builder, operands), asked, steps, 2)
+        operands = operands._replace(met=None)
     loop = partial(_write_loop, statement, kernel, (builder, operands))
-    if steps == 1 or kernel.is_even:
-        loop(given.k, steps, 2)
-    else:
-        loop(builder.and_(given.k, index(-steps)), steps, 2)
+    loop(stop, steps, 2)
+    if not is_whole:
         loop(given.k, 1, 4)
     _write_stores(statement, kernel, given.tile)
     statement.emit(builder, [MASK] if rest else [])
+
+
+def _steps_asking(
+    builder: ir.IRBuilder, kernel: Microkernel, met: Met, steps: ir.Value
+) -> ir.Value:
+    """Return the step of k, at most `steps`, at which all rows of what is met are asked for."""
+    rows = builder.add(met.last, index(1))
+    stop = builder.mul(rows, index(kernel.steps_a_row))
+    return builder.select(builder.icmp_signed("<", stop, steps), stop, steps)
 
 
 def _write_begin(
@@ -149,7 +165,8 @@ def _write_loop(
     """
     (builder, operands), step, end = walk, statement.step, statement.number(stop)
     every = steps_between(kernel, steps)
-    if not kernel.is_even:
+    may_be_none = kernel.asks_apart or not kernel.is_even
+    if may_be_none:
         statement.write(f"cmpq {end}, {step}", f"jge {label + 1}f")
     if every > 1:
         statement.write("jmp 8f")
@@ -165,7 +182,7 @@ def _write_loop(
         statement.write(f"jge {label + 1}f", "8:", f"testq $${every - 1}, {step}", f"jne {label}b")
         write_asking_for_panel(statement, kernel, operands, steps)
         statement.write(f"jmp {label}b")
-    if every > 1 or not kernel.is_even:
+    if every > 1 or may_be_none:
         statement.write(f"{label + 1}:")
 
 

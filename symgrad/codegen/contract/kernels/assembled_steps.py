@@ -153,7 +153,7 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
         begin = Address(statement.register(operands.left))
         begin = behind(statement, begin, operands.steps[number], size)
         place = behind(statement, begin, operands.ahead, size)
-        _ask(statement, place, kernel.rows * size, line)
+        _ask(statement, place, kernel.rows * size, line, "t0" if kernel.brings_near else "t1")
     if kernel.right_ahead:
         place = behind(statement, right, operands.right_ahead, size)
         _ask(statement, place, kernel.columns * size, line)
@@ -161,12 +161,30 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
         place = right.further(kernel.right_near)
         lines = range(0, kernel.columns * size, line)
         statement.write(*(f"prefetcht0 {place.further(start)}" for start in lines))
+    if kernel.left_near:
+        _write_left_near(statement, kernel, operands, number)
     _write_row(statement, kernel, operands, (right, number))
     _write_products(statement, kernel, operands, number)
 
 
-def _ask(statement: Statement, place: Address, nbytes: int, line: int) -> None:
-    statement.write(*(f"prefetcht1 {place.further(start)}" for start in range(0, nbytes, line)))
+def _ask(statement: Statement, place: Address, nbytes: int, line: int, hint: str = "t1") -> None:
+    statement.write(*(f"prefetch{hint} {place.further(start)}" for start in range(0, nbytes, line)))
+
+
+def _write_left_near(
+    statement: Statement, kernel: Microkernel, operands: Walk, number: int
+) -> None:
+    """Ask the nearest cache for lines of a packed left, or of some rows in each step."""
+    if kernel.has_packed_left:
+        begin = Address(statement.register(operands.left)).further(kernel.left_near)
+        size, line = kernel.left.stored.itemsize, kernel.left.target.memory.line_bytes
+        first, stop = (step * kernel.left_k.stride * size for step in (number, number + 1))
+        starts = range(-(-first // line) * line, stop, line)
+        statement.write(*(f"prefetcht0 {begin.further(start)}" for start in starts))
+        return
+    rows = [r for r in range(kernel.rows) if r * kernel.unrolled // kernel.rows == number]
+    places = [_place_of_left(statement, kernel, operands, (row, number)) for row in rows]
+    statement.write(*(f"prefetcht0 {place.further(kernel.left_near)}" for place in places))
 
 
 def _write_row(

@@ -25,25 +25,26 @@ class Microkernel:
     columns side by side. Rows of the tile are `tile_row` apart. Of these distances the kernel is
     told those that `told` names, and they are 0 here: operands of any width have one kernel then.
     The tile lies aside, for an epilogue, or is a part of the result, and goes past the caches if it
-    `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that
-    says whether it goes on with the sums in the tile. Each sum is the total of `chains` that are
-    added up in turns, enough to keep the multiply-add units busy; an iteration of its loop is
-    `unrolled` steps of k, at least one of each chain; if it `is_even` it is called with whole
-    iterations, at least one of them. Only `piece` steps of k lie evenly where it is given: then the
-    kernel finds the next ones by the digits of k. What the processor does not fetch ahead by itself
-    the kernel asks for, `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing
-    is. Of a packed right the nearest cache is asked for what lies `right_near` bytes behind what is
-    read, if these are not 0. With `asks_for_next` the rows of the left for the tile or the block of
-    k behind this one are asked for, a line of each row every so many steps, or line after line
-    where rows follow one another (`asks_in_order`); with `asks_for_panel` lines side by side, as
-    those of the next packed panel or of the next block of k, one in so many steps, or as much of
-    rows as `next_steps` or `next_source` says, or `right_lines` of them a step, or `next_bytes` of
-    each of what the next product meets, which the nearest cache is to have with `brings_next_near`,
-    else the second one; with `steps_a_row` rows of `tile_columns` that it is told
-    of, one in so many steps, or with `asks_for_results` those of its tile. With `inner` borders
-    only pieces within the spans it is given are added up. One that `packs` stores each row of the
-    right that it reads, in whole vectors one after the other, where others read it, and is told how
-    far these are apart.
+    `is_streamed` and lies on whole lines. With `resumes` the kernel has a flag that says whether it
+    goes on with the sums in the tile. Each sum is the total of `chains` that are added up in turns,
+    enough to keep the multiply-add units busy; an iteration of its loop is `unrolled` steps of k,
+    at least one of each chain; if it `is_even` it is called with whole iterations, at least one of
+    them. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones
+    by the digits of k. What the processor does not fetch ahead by itself the kernel asks for,
+    `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing is, and one that
+    `brings_near` asks the nearest cache for that of the left. Of a packed right the nearest cache
+    is asked for what lies `right_near` bytes behind what is read, if these are not 0, and for what
+    lies `left_near` behind in a packed left or in rows. With `asks_for_next` the rows of the left
+    for the tile or the block of k behind this one are asked for, a line of each row every so many
+    steps, or line after line where rows follow one another (`asks_in_order`); with `asks_for_panel`
+    lines side by side, as those of the next packed panel or of the next block of k, one in so many
+    steps, or as much of rows as `next_steps` or `next_source` says, or `right_lines` of them a
+    step, or `next_bytes` of each of what the next product meets, which the nearest cache is to have
+    with `brings_next_near`, else the second one; with `steps_a_row` rows of `tile_columns` that it
+    is told of, one in so many steps, and in a loop of its own if it `asks_apart`, or with
+    `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
+    given are added up. One that `packs` stores each row of the right that it reads, in whole
+    vectors one after the other, where others read it, and is told how far these are apart.
     """
 
     rows: int
@@ -65,8 +66,10 @@ class Microkernel:
     told: tuple[Told, ...] = ()
     piece: int | None = None
     left_ahead: int = 0
+    brings_near: bool = False
     right_ahead: int = 0
     right_near: int = 0
+    left_near: int = 0
     asks_for_next: bool = False
     asks_in_order: bool = False
     asks_for_panel: bool = False
@@ -76,6 +79,7 @@ class Microkernel:
     next_bytes: tuple[int, ...] = ()
     brings_next_near: bool = True
     steps_a_row: int = 0
+    asks_apart: bool = False
     asks_for_results: bool = False
     packs: bool = False
     inner: tuple[ZeroBorder, ...] = ()
@@ -118,6 +122,11 @@ class Microkernel:
         """
         is_inner = self.piece is not None and len(self.inner) > 0
         return is_inner and self.inner[-1].is_along(self.left_k.run)
+
+    @property
+    def has_packed_left(self) -> bool:
+        """Whether elements of the left follow one another, as they are read."""
+        return self.left_row == 1 and "left_k" not in self.told
 
     @property
     def vectors(self) -> int:

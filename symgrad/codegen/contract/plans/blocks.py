@@ -7,7 +7,7 @@ import math
 from symgrad.codegen.contract.plans.packing import is_jumped
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.windows import window_tiles
-from symgrad.codegen.target import MemoryHierarchy
+from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model.products import (
     FEW_READS,
     LEAST_STEPS_A_ROW,
@@ -19,8 +19,9 @@ from symgrad.cost_model.products import (
 from symgrad.records import replace
 
 
-def choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
+def choose_blocks(plan: ContractPlan, target: Target) -> ContractPlan:
     """Return `plan` with about as many tiles and panels in a block as their caches hold."""
+    memory = target.memory
     line = plan.packed_steps * plan.compute.itemsize
     band, tiles = plan.row_tiles, max(1, memory.l2_bytes // (line * plan.tile_rows))
     if plan.pack_left == "windows":
@@ -35,7 +36,7 @@ def choose_blocks(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
         block_tiles=min(band, tiles) if plan.has_pieces else _even_blocks(band, tiles),
         block_panels=_even_blocks(plan.panels, memory.shared_bytes / (line * plan.tile_columns)),
         packed_terms=_choose_packed_terms(plan, memory),
-        packs_late=packs_late(plan, memory),
+        packs_late=packs_late(plan, target),
     )
 
 
@@ -73,15 +74,17 @@ def with_kept_rows(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     return replace(plan, keeps_rows=True, block_panels=panels, met=0)
 
 
-def packs_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+def packs_late(plan: ContractPlan, target: Target) -> bool:
     """Return whether a panel of the right is packed when it is read, and all of them in one place.
 
     So it is where the second-level cache has the right: then it also has room for the left, and
-    what is read of the one while the other is multiplied is not waited for.
+    what is read of the one while the other is multiplied is not waited for. And so it is where the
+    shared cache is slow: packed before all, each panel would go there, and come back to be read.
     """
     is_packed = plan.method == "tile" and plan.pack_right != "none"
-    is_near = plan.k * plan.column_run * plan.dtype.itemsize <= memory.l2_bytes
-    return is_packed and is_near and not (has_digits(plan) or plan.borders)
+    is_near = plan.k * plan.column_run * plan.dtype.itemsize <= target.memory.l2_bytes
+    is_better = is_near or (target.shares_slowly and plan.dtype == plan.compute)
+    return is_packed and is_better and not (has_digits(plan) or plan.borders)
 
 
 def has_digits(plan: ContractPlan) -> bool:

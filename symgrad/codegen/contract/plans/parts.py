@@ -13,7 +13,7 @@ from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.contract.plans.unrolling import turns_of
 from symgrad.codegen.loops.blocking import Share
-from symgrad.codegen.target import MemoryHierarchy, Target
+from symgrad.codegen.target import Target
 from symgrad.cost_model.products import tiling_cycles
 from symgrad.records import replace
 
@@ -58,7 +58,7 @@ def part_cycles(plan: ContractPlan, share: Share) -> float:
     return part / _tiling(plan, rows, columns)
 
 
-def in_parts(plan: ContractPlan, share: Share, memory: MemoryHierarchy) -> ContractPlan:
+def in_parts(plan: ContractPlan, share: Share, target: Target) -> ContractPlan:
     """Return `plan` for threads that have as many columns or rows each as an even `share` says.
 
     What a thread reads of the right may stay in its near cache where the whole would not.
@@ -68,8 +68,8 @@ def in_parts(plan: ContractPlan, share: Share, memory: MemoryHierarchy) -> Contr
         return _cut_in_rows(plan, share.by)
     cut = replace(plan, part_columns=share.by)
     cut = replace(cut, block_panels=min(plan.block_panels, cut.panels_of_part))
-    cut = replace(cut, packs_late=packs_late(cut, memory))
-    return with_asking(cut, memory)
+    cut = replace(cut, packs_late=packs_late(cut, target))
+    return with_asking(cut, target.memory)
 
 
 def _cut_in_rows(plan: ContractPlan, rows: int) -> ContractPlan:

@@ -41,7 +41,7 @@ def product_plan(product: Product, target: Target) -> ContractPlan:
     """Return how `product` is computed on `target`: the same whenever it is asked for."""
     plan = _plan_by_runs(product, target)
     if product.parallel is not None and product.parallel.by is not None:
-        plan = in_parts(plan, product.parallel, target.memory)
+        plan = in_parts(plan, product.parallel, target)
     borders = _padding_of(product)
     if plan.padding is not None:
         borders = tuple(replace(border, absent=False) for border in borders)  # it is packed

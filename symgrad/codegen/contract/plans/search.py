@@ -111,7 +111,7 @@ def plan_contract(
     ways = _ways(start, _canonical(result, m, n), target, borders)
     others = ("split", "held") if only_tiles else ()
     cycles, cheapest = _cheapest([way for way in ways if way[1].method not in others])
-    chosen = choose_blocks(cheapest, target.memory)
+    chosen = choose_blocks(cheapest, target)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
     return with_asking(chosen, target.memory)
@@ -249,7 +249,7 @@ def _plan_tiles(
             vector_width=width,
             tile_rows=-(-plan.row_run // tiles),
             tile_columns=across * plan.lanes,
-            block_k=choose_block_k(plan, memory, across * plan.lanes),
+            block_k=choose_block_k(plan, target, across * plan.lanes),
         )
         packed = with_short_blocks(pack_panels(shape, target), memory)
         cycles *= share_outside(with_borders(packed, borders).borders)

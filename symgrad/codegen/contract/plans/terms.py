@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from symgrad.codegen.contract.plans.packing import is_far, is_jumped
 from symgrad.codegen.contract.plans.plan import ContractPlan
-from symgrad.codegen.target import MemoryHierarchy
+from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model.products import LONG_SUM, LONG_SUM_ACROSS, PANEL_SHARE, SHORT_BLOCK
 
 
-def choose_block_k(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int:
+def choose_block_k(plan: ContractPlan, target: Target, across: int) -> int:
     """Return all of k if its panels stay in the second-level cache, else an even part of it.
 
     A panel is `across` columns.
     """
     if plan.pack_left == "windows":
         return plan.block_k
-    size_of = plan.compute.itemsize
-    whole, part = _terms_at_once(plan, memory)
+    size_of, memory = plan.compute.itemsize, target.memory
+    whole, part = _terms_at_once(plan, target)
     is_across = plan.left.row_stride == 1 and _lies_evenly(plan)
     long = LONG_SUM_ACROSS if is_across else LONG_SUM
     if plan.k >= long * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
@@ -68,18 +68,22 @@ def _terms_near(plan: ContractPlan, memory: MemoryHierarchy, across: int) -> int
     return min(terms, memory.lines_kept(apart))
 
 
-def _terms_at_once(plan: ContractPlan, memory: MemoryHierarchy) -> tuple[int, int]:
+def _terms_at_once(plan: ContractPlan, target: Target) -> tuple[int, int]:
     """Return how many terms are added up at once: all up to the first, else parts of the second.
 
     Of windows they may be more, since tiles read again much of what those before have read; and of
-    a result that no near cache holds, whose unfinished sums would go to memory and back.
+    a result that no near cache holds, whose unfinished sums would go to memory and back. But where
+    the shared cache is slow, a panel of so many terms would come from there for each tile.
     """
+    memory = target.memory
     if is_far(plan, memory):
         return memory.far_terms
     are_windows = plan.vector_axis == "n" and bool(plan.left.column_digits)
     if are_windows and plan.left.row_stride != 1:
         return memory.window_terms
     is_large = plan.rows * plan.columns * plan.compute.itemsize > memory.shared_bytes
+    if is_large and target.shares_slowly:
+        return memory.near_terms[0], memory.near_terms[0]
     return memory.large_terms if is_large else memory.near_terms
 
 

@@ -44,6 +44,8 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
     steps = plan.walked_piece if plan.walks_pieces else min(plan.k, plan.block_k)
     is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
+    # What goes round a long loop takes instructions as well.
+    is_short = is_short or (steps > SHORT_LOOP and target.issues_few)
     is_paid = plan.cycles >= UNROLLED_CYCLES or _is_counted(plan, steps, target)
     if not is_short or not is_paid:
         return 1

@@ -1,0 +1,150 @@
+"""Large products where the shared cache is slow and few instructions are issued, and their bits."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen import target as targets
+from symgrad.codegen.contract import Operand, plan_contract
+from symgrad.codegen.contract.elements import Elements
+from symgrad.codegen.contract.kernels.register_tile import Microkernel
+from symgrad.codegen.contract.plans.packing import packs_within
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.unrolling import turns_of
+from symgrad.codegen.contract.variants import _microkernel
+from symgrad.codegen.target import Target, target_named
+from symgrad.graph import dtypes
+from symgrad.graph.dtypes import DType
+from symgrad.graph.types import Array
+from symgrad.records import replace
+
+V4 = target_named("x86-64-v4")
+
+
+def told(target: Target, *, is_so: bool) -> Target:
+    """Return a machine of which all that is measured of Skylake's servers holds, or nothing."""
+    ahead = 768 if is_so else 0
+    return replace(target, issues_few=is_so, near_ahead=ahead, shares_slowly=is_so)
+
+
+SLOW = told(V4, is_so=True)
+
+
+def plan_of(target: Target, size: int, k: int, form: str = "NN") -> ContractPlan:
+    lhs = Operand(*((1, size) if form[0] == "T" else (k, 1)), 4)
+    rhs = Operand(*((1, k) if form[1] == "T" else (size, 1)), 4)
+    result = Operand(size, 1, 4)
+    return plan_contract(size, size, k, dtypes.float32, lhs, rhs, result, target)
+
+
+def kernel_of(plan: ContractPlan, target: Target) -> Microkernel:
+    stored = Elements(plan.dtype, plan.compute, target)
+    return _microkernel(plan, stored, stored, plan.tile_rows, plan.tile_columns, packs=False)
+
+
+def test_a_right_that_is_in_no_near_cache_is_packed_by_the_first_tile_of_each_panel() -> None:
+    assert not plan_of(V4, 1024, 1024).packs_late
+    plan = plan_of(SLOW, 1024, 1024)
+    assert plan.packs_late
+    assert packs_within(plan)
+    turned = plan_of(SLOW, 1024, 1024, "NT")
+    assert turned.packs_late
+    assert not packs_within(turned)
+
+
+def test_sums_over_many_terms_are_added_up_in_blocks() -> None:
+    assert plan_of(V4, 2048, 2048).block_k == 2048
+    assert plan_of(SLOW, 2048, 2048).block_k == 1024
+    assert plan_of(SLOW, 1024, 1024).block_k == 1024
+
+
+def test_long_loops_are_unrolled_where_few_instructions_are_issued() -> None:
+    plan = replace(plan_of(V4, 2048, 2048), block_k=2048)
+    sizes = plan.tile_rows, plan.tile_columns
+    assert turns_of(plan, V4, *sizes) == (1, 1)
+    assert turns_of(plan, SLOW, *sizes) == (1, 4)
+
+
+def test_what_the_next_epilogue_meets_is_asked_for_in_a_loop_of_its_own_if_that_is_short() -> None:
+    for target, expected in ((V4, False), (SLOW, True)):
+        plan = replace(plan_of(target, 1024, 1024), met=1)
+        assert kernel_of(plan, target).asks_apart is expected
+    short = replace(plan_of(SLOW, 1024, 1024), met=1, block_k=128)
+    assert not kernel_of(short, SLOW).asks_apart
+
+
+def test_rows_that_lie_whole_pages_apart_are_asked_for_a_line_before() -> None:
+    assert kernel_of(plan_of(SLOW, 1024, 1024), SLOW).left_near == 64
+    assert kernel_of(plan_of(SLOW, 1024, 1000), SLOW).left_near == 0
+    assert kernel_of(plan_of(V4, 1024, 1024), V4).left_near == 0
+
+
+def test_a_packed_left_is_asked_for_as_its_panel_is() -> None:
+    plan = plan_of(SLOW, 1024, 1024, "TN")
+    assert plan.pack_left == "copy"
+    assert kernel_of(plan, SLOW).left_near == 768
+
+
+def test_rows_that_lie_side_by_side_are_brought_near_if_the_second_cache_has_them() -> None:
+    plan, other = plan_of(SLOW, 256, 256, "TN"), plan_of(V4, 256, 256, "TN")
+    assert plan.pack_left == other.pack_left == "none"
+    near, far = kernel_of(plan, SLOW), kernel_of(other, V4)
+    assert (near.brings_near, near.left_ahead) == (True, 4)
+    assert (far.brings_near, far.left_ahead) == (False, 16)
+
+
+def results_on(
+    form: str, dtype: DType, sizes: tuple[int, int, int], threads: int, *, is_so: bool
+) -> Array:
+    """Return what a product gives, with a bias and a gelu in a form with a plus."""
+    m, n, k = sizes
+    machine = told(target_named("native"), is_so=is_so)
+    with mock.patch.object(targets, "_native", return_value=machine):
+        target_named.cache_clear()
+        try:
+            x = sg.placeholder((k, m) if form[0] == "T" else (m, k), dtype)
+            y = sg.placeholder((n, k) if form[1] == "T" else (k, n), dtype)
+            b = sg.placeholder((n,), dtype)
+            product = (x.T if form[0] == "T" else x) @ (y.T if form[1] == "T" else y)
+            result = sg.nn.gelu(product + b) if form.endswith("+") else product
+            step = sg.compile([x, y, b], result, threads=threads, cache=False)
+            random = np.random.default_rng(0)
+            arrays = [
+                random.normal(size=t.type.static_shape).astype(dtype.numpy) for t in (x, y, b)
+            ]
+            found: Array = step(*arrays)
+            return found
+        finally:
+            target_named.cache_clear()
+
+
+@pytest.mark.isa("avx2", "fma")
+@pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT", "NN+"])
+@pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
+@pytest.mark.parametrize("sizes", [(300, 333, 512), (1024, 1100, 70), (200, 260, 1300)])
+def test_no_bit_is_another(form: str, dtype: DType, sizes: tuple[int, int, int]) -> None:
+    expected = results_on(form, dtype, sizes, 1, is_so=False)
+    for threads in (1, 2):
+        found = results_on(form, dtype, sizes, threads, is_so=True)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.isa("avx2", "fma")
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["NN", "TT"])
+@pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
+def test_no_bit_of_sums_in_blocks_is_another(form: str, dtype: DType) -> None:
+    sizes = 1050, 1100, 2049
+    expected = results_on(form, dtype, sizes, 1, is_so=False)
+    for threads in (1, 2, 4):
+        found = results_on(form, dtype, sizes, threads, is_so=True)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_only_measured_processors_are_so() -> None:
+    for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
+        assert not target_named(name).shares_slowly
