@@ -53,7 +53,8 @@ RESULTS_TOGETHER = 64
 
 # ------------------------------------------------- elements side by side, in vector instructions
 
-LEAST_NARROWED = 64  # constants of int64 that are as many fill cache lines, and are read as int32
+LEAST_NARROWED = 64  # constants of int64 that are as many fill cache lines, and are read as fewer
+LEAST_FLOATS_NARROWED = 512  # of float64, a page: each vector takes one more instruction then
 WORTH_NARROW = 16  # vectors for each iteration left over: beyond, those are a small share of all
 UNIFORM_ACCESS = 0.25  # one load for all lanes, out of the loop if nothing else moves it
 EVEN_ACCESS = 1.0

@@ -5,12 +5,13 @@
 
 becomes, if nothing else reads the constant,
 
-    constant0: i32[5, 462] = ...
+    constant0: i16[5, 462] = ...
     launch @k1(constant0, input0, output0)  // for i in 0..462 vector(32) { ... b0[i + 462*j] ... }
 
 A table of places is written as a user thinks of it, a row for each result, and results are what
-vectors have. Integers of 64 bits that fit in 32 take half of a cache, and a gather takes places of
-32 bits as they are. How a kernel is changed is in `schedule/constant_loads.py`.
+vectors have. Integers that fit in 16 or 32 bits take a quarter or half of a cache, and so do floats
+that are as many of 32 bits, such as signs. How a kernel is changed is in
+`schedule/constant_loads.py`.
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ from symgrad.codegen.schedule.constant_loads import (
     with_columns_apart,
     with_narrow_loads,
 )
-from symgrad.cost_model import LEAST_NARROWED
-from symgrad.graph.dtypes import int64
-from symgrad.graph.types import ArrayLiteral
+from symgrad.cost_model import LEAST_FLOATS_NARROWED, LEAST_NARROWED
+from symgrad.graph.dtypes import DType, float32, float64, int16, int32, int64
+from symgrad.graph.types import Array, ArrayLiteral
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import dataclass, replace
 
-_INT32 = np.iinfo(np.int32)
+# Of each dtype those that may do, the narrowest first, and how many numbers are worth it.
+_NARROWER: dict[DType, tuple[tuple[DType, ...], int]] = {
+    int64: ((int16, int32), LEAST_NARROWED),
+    float64: ((float32,), LEAST_FLOATS_NARROWED),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +72,31 @@ def lay_out_constants(program: Program) -> Program:
 
 
 def narrow_constants(program: Program) -> Program:
-    """Return `program` with integers of 32 bits for those constants of 64 that fit in them."""
+    """Return `program` with constants of 64 bits that fit in fewer in as few as these need."""
     found: dict[Buffer, tuple[ArrayLiteral, _Change]] = {}
     for buffer in _readings(program):
         array = program.constants[buffer.number].array
-        is_long = buffer.type.dtype == int64 and array.size >= LEAST_NARROWED
-        if is_long and array.min() >= _INT32.min and array.max() <= _INT32.max:
-            found[buffer] = ArrayLiteral(array.astype(np.int32)), with_narrow_loads
+        near, least = _NARROWER.get(buffer.type.dtype, ((), 0))
+        if array.size >= least and (fitting := [d for d in near if _fits(array, d)]):
+            narrow = ArrayLiteral(array.astype(fitting[0].numpy))
+            found[buffer] = narrow, _reader_of_narrow(fitting[0])
     return _with_constants(program, found)
+
+
+def _fits(array: Array, dtype: DType) -> bool:
+    """Return whether each number of a constant is one of `dtype`, to the bit.
+
+    One that is subnormal there takes a processor long, or is 0 where it takes such for that.
+    """
+    with np.errstate(all="ignore"):
+        narrow = array.astype(dtype.numpy)
+    if dtype.is_float and np.any((narrow != 0) & (abs(narrow) < np.finfo(narrow.dtype).tiny)):
+        return False
+    return narrow.astype(array.dtype).tobytes() == array.tobytes()
+
+
+def _reader_of_narrow(dtype: DType) -> _Change:
+    return lambda kernel, name: with_narrow_loads(kernel, name, dtype)
 
 
 def _reader_of_columns(columns: int) -> _Change:

@@ -6,9 +6,9 @@ becomes, on a buffer with rows and columns exchanged,
 
     for i in 0..462 vector(32) { fold ... for j in 0..5 { t: i64 = b[i + 462*j] ... } }
 
-and, on one of numbers of 32 bits,
+and, on one of numbers of 16 bits,
 
-    ... t.near: i32 = b[i + 462*j]
+    ... t.near: i16 = b[i + 462*j]
         t: i64 = i64(t.near) ...
 
 Whose buffers may be stored anew is for passes over programs to say.
@@ -37,7 +37,7 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.loops.rewrite import index_extents, statements
-from symgrad.graph.dtypes import int32
+from symgrad.graph.dtypes import DType
 from symgrad.records import replace
 
 
@@ -77,14 +77,14 @@ def with_columns_apart(kernel: Kernel, buffer: str, columns: int) -> Kernel:
     return replace(kernel, body=_map_loads(kernel.body, buffer, change))
 
 
-def with_narrow_loads(kernel: Kernel, buffer: str) -> Kernel:
-    """Return a kernel that reads int64 elements of `buffer` where they have 32 bits."""
+def with_narrow_loads(kernel: Kernel, buffer: str, dtype: DType) -> Kernel:
+    """Return a kernel that reads elements of `buffer` where they are of a narrower `dtype`."""
 
     def change(name: str, load: Load) -> tuple[Let, ...]:
-        near = Ref(f"{name}.near", int32)
-        return Let(near.name, replace(load, dtype=int32)), Let(name, Cast(near, load.dtype))
+        near = Ref(f"{name}.near", dtype)
+        return Let(near.name, replace(load, dtype=dtype)), Let(name, Cast(near, load.dtype))
 
-    params = (replace(p, dtype=int32) if p.name == buffer else p for p in kernel.params)
+    params = (replace(p, dtype=dtype) if p.name == buffer else p for p in kernel.params)
     body = _map_loads(kernel.body, buffer, change)
     return replace(kernel, params=tuple(params), body=body)
 
