@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.index_arithmetic import index_of, scaled_sum
 from symgrad.codegen.loops.language import (
     Expr,
@@ -31,6 +32,8 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
+from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.rewrite import arguments, index_names
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.strided import NO_SHIFT
@@ -158,13 +161,17 @@ def _of_indices(
     for name, extent in reversed((*once, *loops)):
         body = (For(name, extent, body),)
     mask = Param("mask", bool_, math.prod(shape), "out")
-    return around, _computed(Kernel("mask", (mask,), body)).reshape(shape)
+    # Numbers that are equal are not always the same, as 0.0 and -0.0; texts tell them apart.
+    text = print_kernel(canonical(Kernel("mask", (mask,), body)))
+    return around, _computed(text).reshape(shape)
 
 
-@lru_cache(maxsize=64)
-def _computed(kernel: Kernel) -> _Numbers:
-    mask = np.zeros(kernel.params[0].count, np.bool_)
-    run_kernel(kernel, {"mask": mask})
+@lru_cache(maxsize=8)  # a mask is up to 2 MB, and those of a block of rows are alike
+def _computed(text: str) -> _Numbers:
+    kernel = parse_kernel(text)
+    (param,) = kernel.params
+    mask = np.zeros(param.count, np.bool_)
+    run_kernel(kernel, {param.name: mask})
     return mask
 
 
