@@ -11,10 +11,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from symgrad.argument_types import argument_too_deep, misfit
-from symgrad.errors import DTypeError, GraphError, SymgradError, is_raised_below, user_source
+from symgrad.errors import (
+    BOUNDARIES,
+    DTypeError,
+    GraphError,
+    SymgradError,
+    is_raised_below,
+    user_source,
+)
 from symgrad.suggestions import is_public_name, refuse_arguments
 
 Called = TypeVar("Called", bound=Callable[..., Any])
@@ -55,6 +63,7 @@ def named_in_errors(function: Called, name: str) -> Called:
             _refuse(name, function, args, kwargs, error)
             raise
 
+    BOUNDARIES.add(cast(FunctionType, call).__code__)
     return cast(Called, call)
 
 

@@ -7,8 +7,9 @@ invariant of the compiler is an `assert` and not one of these classes.
 from __future__ import annotations
 
 import sys
+from dataclasses import field
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 from symgrad.records import dataclass
 
@@ -17,16 +18,21 @@ _LONGEST = 80  # characters of a value in a message
 _PACKAGE = str(Path(__file__).resolve().parent) + "/"
 # Every op that is built asks about all frames between it and the user's.
 _FILES_OF_OURS: set[str] = set()
+BOUNDARIES: set[CodeType] = set()  # of calls by users, whose `name` is the function called
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the user's code, `file:line in function`, and the name scopes open around it."""
+    """A line of the user's code, `file:line in function`, and the name scopes open around it.
+
+    `called` is the function that the line calls, for an op that users do not know by its name.
+    """
 
     file: str
     line: int
     function: str
     scope: str = ""
+    called: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         place = f"{file_label(self.file)}:{self.line}"
@@ -50,6 +56,17 @@ def user_source(scope: str = "") -> Source | None:
             return Source(code.co_filename, frame.f_lineno, code.co_name, scope)
         frame = frame.f_back
     return None
+
+
+def called_function() -> str:
+    """Return the name of the public function that the user's line calls; empty if there is none."""
+    found = ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame):
+        if frame.f_code in BOUNDARIES:
+            found = str(frame.f_locals["name"])
+        frame = frame.f_back
+    return found
 
 
 def is_internal(frame: FrameType) -> bool:

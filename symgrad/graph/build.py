@@ -10,9 +10,10 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from types import MappingProxyType
 
-from symgrad.errors import GraphError, SymgradError, user_source
+from symgrad.errors import GraphError, SymgradError, called_function, user_source
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim, Size, substitute
@@ -22,7 +23,7 @@ from symgrad.graph.types import (
     TensorType,
     attr_key,
 )
-from symgrad.suggestions import known_as
+from symgrad.suggestions import is_public_name, known_as
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
@@ -170,6 +171,8 @@ def _apply_anew(
 ) -> Node:
     origin = _origin.get()
     source = user_source(_name_scope.get().rstrip("/")) if origin is None else origin.source
+    if origin is None and source is not None and not is_public_name(definition.name):
+        source = replace(source, called=called_function())
     try:
         inputs = _entered(definition.name, inputs)
         types = infer_types(definition, [t.type for t in inputs], attrs)
@@ -342,6 +345,8 @@ def _types_again(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> tuple[
         return infer_types(node.definition, given, attrs)
     except SymgradError as error:
         error.source = error.source or node.source
+        if error.subject == node.op and node.source is not None:
+            error.subject = node.source.called or error.subject
         raise
 
 

@@ -114,3 +114,13 @@ def test_what_no_op_takes_is_refused_in_the_name_of_each(module):
     assert len([error for error in refusals.values() if error]) > len(ops) / 2
     wrong = {n: str(e) for n, e in refusals.items() if e and (e.subject != n or e.source is None)}
     assert not wrong
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_rows_that_a_call_leaves_empty(name):
+    x = sg.placeholder((3, None), name="x")
+    function = getattr(sg.nn, name, None) or getattr(sg, name)
+    step = sg.compile([x], function(x, axis=1))
+    with pytest.raises(sg.ShapeError, match=f"^{name}: axes .* have no elements") as caught:
+        step(np.zeros((3, 0), np.float32))
+    assert "test_inner_ops.py" in str(caught.value)

@@ -29,11 +29,12 @@ def steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
 def near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
     """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
 
-    So it is with one that is packed, here or before, and leaves the first-level cache little room.
+    So it is with one that leaves the first-level cache little room, and is packed here or was so
+    before a loop of products.
     """
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
-    is_packed = plan.pack_right != "none" or plan.has_panel
+    is_packed = plan.pack_right != "none" or (plan.has_panel and plan.asks_for_product)
     is_packed = is_packed and plan.next_steps is None and plan.goes_on is None
     return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
 

@@ -154,9 +154,12 @@ def _gate_meaning(x: Array) -> Array:
         return np.asarray(gate + gate * (1 - gate) * (argument - coarse).astype(np.float64))
 
 
+_GATE_MEANING = rounded_from_double(_gate_meaning)
+
+
 def _by_tanh_meaning(x: Array) -> Array:
     with np.errstate(all="ignore"):
-        return np.asarray(x * _gate_meaning(x))
+        return np.asarray(x * _GATE_MEANING(x))
 
 
 def _bell_formula(x: FloatExpr) -> FloatExpr:
@@ -230,7 +233,7 @@ gelu_by_erf_op = elementwise(
 gelu_gate_op = elementwise(
     "gelu_gate",
     infer=infer_same("gelu_gate", is_float),
-    reference=rounded_from_double(_gate_meaning),
+    reference=_GATE_MEANING,
     grad=_gate_grad,
     body=body_of_formula(_gate_formula),
 )
@@ -238,7 +241,7 @@ gelu_gate_op = elementwise(
 gelu_by_tanh_op = elementwise(
     "gelu_by_tanh",
     infer=infer_same("gelu_by_tanh", is_float),
-    reference=rounded_from_double(_by_tanh_meaning),
+    reference=_by_tanh_meaning,
     grad=_by_tanh_grad,
     body=body_of_formula(_by_tanh_formula),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +24,27 @@ from tests.unit.codegen.test_contract import Case
 
 TARGET = target_named("x86-64-v4")
 
+# A fresh process: nothing that was asked of the host before is known.
+OF_ANOTHER_HOST = """
+import sys
+import llvmlite.binding as llvm
+cpu, features = sys.argv[1].split(":")
+host = llvm.get_host_cpu_features()
+for name in features.split(","):
+    host[name] = False
+llvm.get_host_cpu_name = lambda: cpu
+llvm.get_host_cpu_features = lambda: host
+import symgrad as sg
+from symgrad.codegen.target import target_named
+assert target_named("native").cpu == cpu
+x, y = (sg.placeholder((70, 64), name=name) for name in "xy")
+small = sg.placeholder((9, 16, 16), name="small")
+results = [sg.exp(x @ y.T).sum(axis=1), small @ small, x.reshape(-1)[sg.arange(64) * 3]]
+for target in "x86-64-v3", "x86-64-v4", "aarch64":
+    step = sg.compile([x, y, small], results, target=target, cache=False)
+    print(*(step.ir(stage) for stage in ("loops", "llvm", "asm")))
+"""
+
 
 def with_memory(**changes: Any) -> Target:
     return replace(TARGET, memory=replace(TARGET.memory, **changes))
@@ -35,6 +58,18 @@ def plan(target: Target, m: int = 2048, n: int = 2048, k: int = 2048) -> Contrac
 def test_all_targets_are_taken_to_have_the_same_memory():
     for name in ("native", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
         assert target_named(name).memory == MemoryHierarchy()
+
+
+def test_code_for_a_named_target_is_the_same_on_all_hosts():
+    hosts = "znver5:avx512bf16", "cascadelake:avx512vnni", "haswell:avx512f,avx512vl"
+    given = []
+    for host in hosts:
+        command = [sys.executable, "-c", OF_ANOTHER_HOST, host]
+        made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+        assert made.returncode == 0, made.stderr
+        given.append(made.stdout)
+    assert "zmm" in given[0]
+    assert given[0] == given[1] == given[2]
 
 
 def test_results_are_the_same_bits_whatever_is_added_up_at_once(monkeypatch):

@@ -19,7 +19,7 @@ from symgrad.codegen.native.object_store import (
     ObjectStore,
     digest_of,
 )
-from symgrad.codegen.native.packed_store import PackedStore, write_pack
+from symgrad.codegen.native.packed_store import _HEAD, _ROW, PackedStore, write_pack
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
 from symgrad.config import override
@@ -74,7 +74,8 @@ def test_a_damaged_package_is_as_good_as_none(packed, compiled, damage):
         packed.unlink()
     elif damage == "flipped":
         for_all = bytearray(content)
-        start = len(content) // 4  # in the entries
+        count = int.from_bytes(content[16:24], "little")
+        start = _HEAD + count * _ROW.size  # where entries begin
         for_all[start:] = bytes(byte ^ 1 for byte in content[start:])
         packed.write_bytes(for_all)
     elif damage == "too many":
