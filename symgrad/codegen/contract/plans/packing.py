@@ -72,12 +72,14 @@ def _is_crowded(plan: ContractPlan, target: Target) -> bool:
 
     A tile reads a part of a line in each step, which the nearest cache has no more when the next
     tile reads the rest of it. Packed they follow one another, which pays for several panels; but
-    what follows such walks across pages has these lines in time.
+    what follows such walks across pages has these lines in time, and of a few the second-level
+    cache has them still.
     """
     memory, apart = target.memory, abs(plan.left.column_stride) * plan.dtype.itemsize
     is_across = plan.left.row_stride == 1 and not plan.left.column_digits
     is_read_again = plan.panels > 1 and plan.row_tiles >= FEW_READS
     is_far = plan.k >= memory.near_pages and apart >= memory.line_bytes
+    is_far = is_far and plan.block_k * apart > memory.l2_bytes // 2
     is_dropped = is_far and memory.lines_kept(apart) < plan.block_k
     return is_across and is_read_again and is_dropped and not target.follows_pages
 
