@@ -27,6 +27,7 @@ from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.constant_loads import (
     columns_apart,
+    looks_up,
     reads_elements,
     with_columns_apart,
     with_narrow_loads,
@@ -42,6 +43,7 @@ _NARROWER: dict[DType, tuple[tuple[DType, ...], int]] = {
     int64: ((int16, int32), LEAST_NARROWED),
     float64: ((float32,), LEAST_FLOATS_NARROWED),
 }
+_GATHERED = 4  # bytes of an element at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,12 @@ def lay_out_constants(program: Program) -> Program:
 def narrow_constants(program: Program) -> Program:
     """Return `program` with constants of 64 bits that fit in fewer in as few as these need."""
     found: dict[Buffer, tuple[ArrayLiteral, _Change]] = {}
-    for buffer in _readings(program):
+    for buffer, readings in _readings(program).items():
         array = program.constants[buffer.number].array
         near, least = _NARROWER.get(buffer.type.dtype, ((), 0))
+        if any(looks_up(r.kernel, r.name) for r in readings):
+            # One instruction gathers lanes of four bytes, and none those of two.
+            near = tuple(dtype for dtype in near if dtype.itemsize >= _GATHERED)
         if array.size >= least and (fitting := [d for d in near if _fits(array, d)]):
             narrow = ArrayLiteral(array.astype(fitting[0].numpy))
             found[buffer] = narrow, _reader_of_narrow(fitting[0])

@@ -36,7 +36,7 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
-from symgrad.codegen.loops.rewrite import index_extents, statements
+from symgrad.codegen.loops.rewrite import index_extents, index_names, statements
 from symgrad.graph.dtypes import DType
 from symgrad.records import replace
 
@@ -44,6 +44,13 @@ from symgrad.records import replace
 def reads_elements(kernel: Kernel) -> bool:
     """Return whether a kernel reads elements one by one, and none by steps of a statement."""
     return all(map(_is_of_elements, statements(kernel.body)))
+
+
+def looks_up(kernel: Kernel, buffer: str) -> bool:
+    """Return whether a kernel reads elements of `buffer` at places that are data."""
+    places = {s.name for s in statements(kernel.body) if isinstance(s, Check)}
+    loads = _loads(kernel.body, buffer, ())
+    return any(not places.isdisjoint(index_names(load.index)) for load, _ in loads)
 
 
 def columns_apart(kernel: Kernel, buffer: str) -> int | None:

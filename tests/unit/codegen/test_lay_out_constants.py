@@ -77,6 +77,15 @@ def test_numbers_have_as_many_bits_as_they_need(value):
     np.testing.assert_array_equal(found, given + table)
 
 
+def test_numbers_that_are_looked_up_are_as_long_as_a_gather_takes():
+    table, given = np.arange(500)[::-1].copy(), np.random.default_rng(1).integers(0, 500, 96)
+    at = sg.placeholder((96,), "int64")
+    step = step_of(Graph([sg.take(sg.constant(table), at) + 1], [at]))
+    assert [literal.type.dtype for literal in step.program.constants] == [int32]
+    (found,) = run_native(step, [given]).outputs
+    np.testing.assert_array_equal(found, table[given] + 1)
+
+
 @pytest.mark.parametrize(
     ("value", "fits"),
     [
