@@ -17,16 +17,16 @@ products that are fused by rows (`fuse_products.py`); which statements are of on
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Index, Kernel, Param, Stmt
 from symgrad.codegen.loops.rewrite import buffers_used, statements
-from symgrad.codegen.program.kernel_names import KernelNames
-from symgrad.codegen.program.language import Argument, Instr, Launch, Program, buffers_of
-from symgrad.codegen.program.moving import PassedOver, can_fail
+from symgrad.codegen.program.language import Argument, Instr, Launch, Program
+from symgrad.codegen.program.launch_fusions import LaunchFusions
+from symgrad.codegen.program.moving import PassedOver, can_fail, gathered
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_batches import (
     MatrixBatch,
@@ -45,7 +45,6 @@ from symgrad.cost_model import (
     LEAST_SUMS_APART,
     MOST_STATEMENTS_OF_BATCH,
 )
-from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import dataclass, replace
 
@@ -70,7 +69,7 @@ def fuse_by_batches(
     as they are for one thread.
     """
     pool = _BatchFusions(program, machine, alone, by_rows)
-    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+    return rewrite_launches(program, pool.made.names, while_any(pool.fuse_at))
 
 
 class _BatchGroup:
@@ -162,7 +161,7 @@ class _BatchGroup:
 
 
 class _BatchFusions:
-    """The kernels that are made, and how often each buffer is named."""
+    """Groups of launches of a program that are made one."""
 
     def __init__(
         self,
@@ -176,12 +175,7 @@ class _BatchFusions:
         present = {kernel.name for kernel in program.kernels}
         self._alone = {name: kernel for name, kernel in alone.items() if name in present}
         self._by_rows = {name: kernel for name, kernel in by_rows.items() if name in present}
-        self._named = Counter(buffers_of(program.all_instrs))
-        # No instruction names the memory of a routine.
-        held = (*self._named, *(routine.scratch for routine in program.routines))
-        numbers = (b.number for b in held if b.place == "temporary")
-        self._numbers = itertools.count(max(numbers, default=-1) + 1)
-        self.names = KernelNames(program.kernels)
+        self.made = LaunchFusions(program)
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse products by rows at `position` with launches around; return whether there are."""
@@ -200,7 +194,7 @@ class _BatchFusions:
         before, behind = instrs[start:position], instrs[position + 1 : end]
         while True:
             known = len(group.launches)
-            more, behind = self._gather(group, behind)
+            more, behind = gathered(behind, partial(self._joins, group), group.launches)
             before = self._gather_before(group, [*before, *more])
             if len(group.launches) == known:
                 break
@@ -233,54 +227,18 @@ class _BatchFusions:
                 skipped.add(instr)
         return skipped.instrs[::-1]
 
-    def _gather(
-        self, group: _BatchGroup, instrs: Sequence[Instr]
-    ) -> tuple[list[Instr], list[Instr]]:
-        """Let those of `instrs` join that can; return what is before and behind the group then."""
-        before: list[Instr] = []
-        behind = PassedOver()
-        for instr in instrs:
-            if behind.lets(instr) and self._joins(group, instr):
-                continue
-            # Which failure is met first stays as it was.
-            fails_apart = can_fail(instr) and behind.can_fail
-            is_free = behind.lets(instr) and PassedOver(group.launches).lets(instr)
-            if fails_apart or not is_free:
-                behind.add(instr)
-            else:
-                before.append(instr)
-        return before, behind.instrs
-
     def _launch(self, group: _BatchGroup) -> Launch:
         """Return one launch for those of a group."""
-        arguments = group.arguments
-        within = Counter(buffers_of(group.launches))
+        arguments, within = group.arguments, self.made.own_temporaries(group.launches)
         own = {
             name: part
             for name, part in group.parts.items()
             if part is not None and part.size
-            if name not in arguments or self._is_within(arguments[name], within)
+            if name not in arguments or arguments[name] in within
         }
         params = tuple(group.params.values())
         kernel = fuse_batches(group.batch, group.statements, params, own, self._machine)
-        places: list[Argument] = []
-        for param in kernel.params:
-            kind = TensorType(param.dtype, (param.count,))
-            argument = arguments.get(param.name)
-            if argument is None or param.mode == "scratch":
-                argument = Buffer("temporary", next(self._numbers), kind)
-            places.append(argument)
-        return Launch(
-            f"{group.launches[0].label} with {len(group.launches) - 1} more",
-            self.names.shared(kernel),
-            tuple(places),
-            (0,) * len(places),
-            (),
-            tuple(group.launches),
-        )
-
-    def _is_within(self, buffer: Buffer, within: Counter[Buffer]) -> bool:
-        return buffer.place == "temporary" and within[buffer] == self._named[buffer]
+        return self.made.launch(group.launches, kernel, arguments)
 
 
 def merged_param(known: Param | None, param: Param, *, first: bool) -> Param | None:

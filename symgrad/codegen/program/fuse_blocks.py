@@ -14,17 +14,16 @@ together, and the number of pieces: that of the loop among them with the fewest 
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container
+from functools import partial
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.program.fuse_batches import from_starts, merged_param
-from symgrad.codegen.program.kernel_names import KernelNames
-from symgrad.codegen.program.language import Argument, Instr, Launch, Program, buffers_of
-from symgrad.codegen.program.moving import PassedOver, can_fail
+from symgrad.codegen.program.language import Argument, Instr, Launch, Program
+from symgrad.codegen.program.launch_fusions import LaunchFusions
+from symgrad.codegen.program.moving import gathered
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.block_memory import block_kernel
 from symgrad.codegen.schedule.fuse_batches import can_be_fused
@@ -39,7 +38,6 @@ from symgrad.cost_model import (
     MOST_STATEMENTS_OF_BATCH,
     PIECES,
 )
-from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import replace
 
@@ -50,7 +48,7 @@ def fuse_blocks(program: Program, machine: Machine, by_rows: Container[str]) -> 
     The kernels in `by_rows` do products by rows in blocks of their own.
     """
     pool = _BlockFusions(program, machine, by_rows)
-    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+    return rewrite_launches(program, pool.made.names, while_any(pool.fuse_at))
 
 
 class _BlockGroup:
@@ -120,17 +118,12 @@ def _unshared(statement: Stmt) -> Stmt:
 
 
 class _BlockFusions:
-    """The kernels that are made, and how often each buffer is named."""
+    """Groups of launches of a program that are made one."""
 
     def __init__(self, program: Program, machine: Machine, by_rows: Container[str]) -> None:
         self._machine = machine
         self._by_rows = by_rows
-        self._named = Counter(buffers_of(program.all_instrs))
-        # No instruction names the memory of a routine.
-        held = (*self._named, *(routine.scratch for routine in program.routines))
-        numbers = (b.number for b in held if b.place == "temporary")
-        self._numbers = itertools.count(max(numbers, default=-1) + 1)
-        self.names = KernelNames(program.kernels)
+        self.made = LaunchFusions(program)
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the launch at `position` with later ones, in place; return whether there are."""
@@ -141,7 +134,10 @@ class _BlockFusions:
             return False
         for count in sorted({loop.extent for i in found for loop in _loops(i.kernel)}):
             group = _BlockGroup(count)
-            before, behind = self._gather(group, instrs[position:end])
+            if not self._joins(group, first):
+                continue
+            joins = partial(self._joins, group)
+            before, behind = gathered(instrs[position + 1 : end], joins, group.launches)
             products = sum(_has_blocks(launch.kernel) for launch in group.launches)
             length = sum(1 for _ in statements(group.body))
             if products and len(group.launches) > 1 and length <= MOST_STATEMENTS_OF_BATCH:
@@ -165,56 +161,13 @@ class _BlockFusions:
         is_plain = isinstance(instr, Launch) and self._is_plain(instr)
         return isinstance(instr, Launch) and is_plain and group.shares(instr) and group.join(instr)
 
-    def _gather(
-        self, group: _BlockGroup, instrs: Sequence[Instr]
-    ) -> tuple[list[Instr], list[Instr]]:
-        """Let those of `instrs` join that can; return what is before and behind the group then."""
-        before: list[Instr] = []
-        behind = PassedOver()
-        for instr in instrs:
-            if behind.lets(instr) and self._joins(group, instr):
-                continue
-            if not group.launches:
-                behind.add(instr)
-                break
-            # Which failure is met first stays as it was.
-            fails_apart = can_fail(instr) and behind.can_fail
-            is_free = behind.lets(instr) and PassedOver(group.launches).lets(instr)
-            if fails_apart or not is_free:
-                behind.add(instr)
-            else:
-                before.append(instr)
-        return before, behind.instrs
-
     def _launch(self, group: _BlockGroup) -> Launch:
         """Return one launch for those of a group."""
-        arguments = group.arguments
-        within = Counter(buffers_of(group.launches))
-        own = {
-            name
-            for name in group.params
-            if name not in arguments or self._is_within(arguments[name], within)
-        }
+        arguments, within = group.arguments, self.made.own_temporaries(group.launches)
+        own = {n for n in group.params if n not in arguments or arguments[n] in within}
         params = tuple(group.params.values())
         kernel = block_kernel(group.fusion, group.count, params, own, self._machine)
-        places: list[Argument] = []
-        for param in kernel.params:
-            kind = TensorType(param.dtype, (param.count,))
-            argument = arguments.get(param.name)
-            if argument is None or param.mode == "scratch":
-                argument = Buffer("temporary", next(self._numbers), kind)
-            places.append(argument)
-        return Launch(
-            f"{group.launches[0].label} with {len(group.launches) - 1} more",
-            self.names.shared(kernel),
-            tuple(places),
-            (0,) * len(places),
-            (),
-            tuple(group.launches),
-        )
-
-    def _is_within(self, buffer: Buffer, within: Counter[Buffer]) -> bool:
-        return buffer.place == "temporary" and within[buffer] == self._named[buffer]
+        return self.made.launch(group.launches, kernel, arguments)
 
 
 def _loops(kernel: Kernel) -> list[For]:

@@ -17,24 +17,21 @@ nothing of them is done before.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence, Set
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Fold, Kernel, Mode, Param
 from symgrad.codegen.loops.rewrite import is_free_of
 from symgrad.codegen.program.fuse_batches import RowKernel
-from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Argument,
     Instr,
     Launch,
     Program,
-    buffers_of,
     root,
 )
+from symgrad.codegen.program.launch_fusions import LaunchFusions
 from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
@@ -53,8 +50,6 @@ from symgrad.codegen.schedule.row_stages import (
 from symgrad.codegen.schedule.split_epilogue import SUMS, split_epilogue
 from symgrad.codegen.schedule.vectorize import vectorize
 from symgrad.cost_model import BYTES_OF_PRODUCTS, FOLDED_OF_ROW, INSTRS_OF_PRODUCTS
-from symgrad.graph.types import TensorType
-from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import replace
 
 _LABELS = 4
@@ -212,12 +207,8 @@ class _RowFusions:
     def __init__(self, program: Program, machine: Machine, alone: Mapping[str, Kernel]) -> None:
         self._machine = machine
         self._alone = alone
-        self._named = Counter(buffers_of(program.all_instrs))
-        # No instruction names the memory of a routine.
-        held = (*self._named, *(routine.scratch for routine in program.routines))
-        numbers = (b.number for b in held if b.place == "temporary")
-        self._numbers = itertools.count(max(numbers, default=-1) + 1)
-        self.names = KernelNames(program.kernels)
+        self._fusions = LaunchFusions(program)
+        self.names = self._fusions.names
         self.made: dict[str, RowKernel] = {}
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
@@ -284,10 +275,8 @@ class _RowFusions:
         parts = split_epilogue(self._alone.get(launch.name, launch.kernel))
         if parts is None:
             return None
-        param = parts[0].params[-1]
-        kind = TensorType(param.dtype, (param.count,))
         places = dict(zip((p.name for p in launch.kernel.params), _places(launch), strict=True))
-        places[SUMS] = Buffer("temporary", next(self._numbers), kind), 0
+        places[SUMS] = self._fusions.temporary(parts[0].params[-1]), 0
         product, rest = (_part(launch, kernel, places) for kernel in parts)
         if not behind.lets(product) or not group.joins_without(product, rest):
             return None
@@ -296,13 +285,12 @@ class _RowFusions:
 
     def _own(self, group: _RowGroup) -> frozenset[str]:
         """Return of which buffers nothing but the group needs more than the rows of a block."""
-        places = group.places
-        within = Counter(buffers_of(group.launches))
+        within = self._fusions.own_temporaries(group.launches)
+        own = {name for name, (a, start) in group.places.items() if not start and a in within}
         return frozenset(
             name
             for name, param in group.params.items()
-            if param.mode == "out" and group.layouts.get(name) is not None
-            if self._is_within(places[name], within)
+            if name in own and param.mode == "out" and group.layouts.get(name) is not None
         )
 
     def _launch(self, group: _RowGroup, own: frozenset[str]) -> Launch:
@@ -321,8 +309,7 @@ class _RowFusions:
         for param in kernel.params:
             argument, start = places.get(param.name, (None, 0))
             if argument is None or param.mode == "scratch":
-                kind = TensorType(param.dtype, (param.count,))
-                argument, start = Buffer("temporary", next(self._numbers), kind), 0
+                argument, start = self._fusions.temporary(param), 0
             arguments.append(argument)
             starts.append(start)
         labels = [launch.label for launch in group.launches]
@@ -335,12 +322,6 @@ class _RowFusions:
             (),
             tuple(group.launches),
         )
-
-    def _is_within(self, place: tuple[Argument, int], within: Counter[Buffer]) -> bool:
-        """Return whether a temporary is named by the launches in `within` alone."""
-        argument, start = place
-        is_temporary = isinstance(argument, Buffer) and argument.place == "temporary"
-        return is_temporary and not start and within[root(argument)] == self._named[root(argument)]
 
 
 def _places(launch: Launch) -> Iterator[tuple[Argument, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from symgrad.codegen.program.language import Instr, Launch, buffers_of
 from symgrad.codegen.program.registers import written_by
@@ -47,3 +47,25 @@ class PassedOver:
         if self.can_fail and any(b.place == "variable" for b in written_by([moved])):
             return False
         return not self.conflicts(moved)
+
+
+def gathered(
+    instrs: Sequence[Instr], joins: Callable[[Instr], bool], launches: Sequence[Launch]
+) -> tuple[list[Instr], list[Instr]]:
+    """Let those of `instrs` join `launches` that can; return what is before and behind these then.
+
+    `joins` adds an instruction to `launches` if it may be there, and returns whether it was.
+    """
+    before: list[Instr] = []
+    behind = PassedOver()
+    for instr in instrs:
+        if behind.lets(instr) and joins(instr):
+            continue
+        # Which failure is met first stays as it was.
+        fails_apart = can_fail(instr) and behind.can_fail
+        is_free = behind.lets(instr) and PassedOver(launches).lets(instr)
+        if fails_apart or not is_free:
+            behind.add(instr)
+        else:
+            before.append(instr)
+    return before, behind.instrs
