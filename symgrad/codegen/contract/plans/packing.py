@@ -25,7 +25,7 @@ def pack_panels(plan: ContractPlan, target: Target) -> ContractPlan:
     is_dear = plan.panels >= MANY_READS and is_far(plan, memory)
     span = plan.block_k * abs(plan.left.column_stride) * plan.dtype.itemsize
     is_dear = is_dear or (left == "copy" and plan.panels >= FEW_READS and span > memory.l2_bytes)
-    is_dear = is_dear or _is_crowded(plan, target)
+    is_dear = is_dear or _has_conflict_misses(plan, target)
     if plan.lacks_padding or not (converts or is_dear):
         left = "none"
     if plan.pack_left == "windows":
@@ -67,7 +67,7 @@ def is_jumped(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     return plan.k >= memory.near_pages and apart >= memory.followed_bytes
 
 
-def _is_crowded(plan: ContractPlan, target: Target) -> bool:
+def _has_conflict_misses(plan: ContractPlan, target: Target) -> bool:
     """Return whether steps of k of a left whose rows lie side by side share few sets of a cache.
 
     A tile reads a part of a line in each step, which the nearest cache has no more when the next

@@ -1,4 +1,4 @@
-"""Packing of a left whose steps of k share few sets of a cache: where it is; sums are the same."""
+"""Packing of a left whose steps of k have conflict misses: where it is; sums are the same."""
 
 from __future__ import annotations
 
