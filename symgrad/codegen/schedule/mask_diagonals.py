@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -32,7 +33,6 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
-from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.rewrite import arguments, index_names
 from symgrad.codegen.loops.run import run_kernel
@@ -161,17 +161,23 @@ def _of_indices(
     for name, extent in reversed((*once, *loops)):
         body = (For(name, extent, body),)
     mask = Param("mask", bool_, math.prod(shape), "out")
-    # Numbers that are equal are not always the same, as 0.0 and -0.0; texts tell them apart.
-    text = print_kernel(canonical(Kernel("mask", (mask,), body)))
-    return around, _computed(text).reshape(shape)
+    kernel = canonical(Kernel("mask", (mask,), body))
+    return around, _computed(_OfText(print_kernel(kernel), kernel)).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfText:
+    """A kernel that goes by its text, which tells apart what is equal, as 0.0 and -0.0."""
+
+    text: str
+    kernel: Kernel = field(compare=False)
 
 
 @lru_cache(maxsize=8)  # a mask is up to 2 MB, and those of a block of rows are alike
-def _computed(text: str) -> _Numbers:
-    kernel = parse_kernel(text)
-    (param,) = kernel.params
+def _computed(made: _OfText) -> _Numbers:
+    (param,) = made.kernel.params
     mask = np.zeros(param.count, np.bool_)
-    run_kernel(kernel, {param.name: mask})
+    run_kernel(made.kernel, {param.name: mask})
     return mask
 
 
