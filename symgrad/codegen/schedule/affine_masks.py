@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.codegen.loops.language import Atom, Cast, Const, Expr, IndexValue, Op, Ref
+from symgrad.codegen.loops.language import Atom, Cast, Const, Expr, Index, IndexValue, Op, Ref
 from symgrad.graph.dtypes import DType
 from symgrad.records import dataclass
 
@@ -42,7 +42,7 @@ class ColumnSpans:
 
 
 @dataclass(frozen=True, slots=True)
-class _Linear:
+class _RowNumber:
     """A number of each row, and what each column adds to it."""
 
     start: _Numbers
@@ -76,21 +76,23 @@ class _AffineMask:
         self._places = {name: place for (name, _), place in zip(rows, places, strict=True)}
 
     def spans(self, condition: Atom) -> ColumnSpans | None:
-        match self._value(condition):
-            case Op("and", (one, other)):
-                first, second = self.spans(one), self.spans(other)
-                return first.within(second) if first is not None and second is not None else None
-            case Op(name, (one, other)) if name in _SIDES:
-                lhs, rhs = self._number(one), self._number(other)
-                if lhs is None or rhs is None:
-                    return None
-                start, step = lhs.start - rhs.start, lhs.step - rhs.step
-                found = ColumnSpans(np.asarray(0), np.asarray(self._columns - 1))
-                for sign, least in _SIDES[name]:
-                    found = found.within(self._not_negative(sign * start - least, sign * step))
-                return found
-            case _:
-                return None
+        value = self._value(condition)
+        if not isinstance(value, Op) or len(value.args) != 2:
+            return None
+        one, other = value.args
+        if value.name == "and":
+            first, second = self.spans(one), self.spans(other)
+            return first.within(second) if first is not None and second is not None else None
+        if value.name not in _SIDES:
+            return None
+        lhs, rhs = self._number(one), self._number(other)
+        if lhs is None or rhs is None:
+            return None
+        start, step = lhs.start - rhs.start, lhs.step - rhs.step
+        found = ColumnSpans(np.asarray(0), np.asarray(self._columns - 1))
+        for sign, least in _SIDES[value.name]:
+            found = found.within(self._not_negative(sign * start - least, sign * step))
+        return found
 
     def _not_negative(self, start: _Numbers, step: int) -> ColumnSpans:
         """Return the columns in which `start + step * column >= 0`."""
@@ -103,43 +105,47 @@ class _AffineMask:
     def _value(self, atom: Atom) -> Expr:
         return self._values[atom.name] if isinstance(atom, Ref) else atom
 
-    def _number(self, atom: Atom) -> _Linear | None:
+    def _number(self, atom: Atom) -> _RowNumber | None:
         """Return an integer of rows and columns; None if it is not linear, or would wrap around."""
         value = self._value(atom)
         found = self._integer(value) if value.dtype.is_integer else None
         is_known = found is not None and self._is_within(found, value.dtype)
         return found if is_known else None
 
-    def _integer(self, value: Expr) -> _Linear | None:
-        match value:
-            case Const(number) if abs(number) <= _LARGEST:
-                return _Linear(np.asarray(number, np.int64), 0)
-            case IndexValue(index) if all(isinstance(atom, str) for atom, _ in index.terms):
-                rows = (place * index.coefficient(n) for n, place in self._places.items())
-                start = sum(rows, np.asarray(index.const, np.int64))
-                return _Linear(start, index.coefficient(self._column))
-            case Cast(inner) | (Ref() as inner):
-                return self._number(inner)
-            case Op(name, (one, other)):
-                lhs, rhs = self._number(one), self._number(other)
-                return None if lhs is None or rhs is None else _computed(name, lhs, rhs)
-            case _:
-                return None
+    def _integer(self, value: Expr) -> _RowNumber | None:
+        if isinstance(value, Cast):
+            return self._number(value.value)
+        if isinstance(value, Ref):
+            return self._number(value)
+        if isinstance(value, Const):
+            is_small = abs(value.value) <= _LARGEST
+            return _RowNumber(np.asarray(value.value, np.int64), 0) if is_small else None
+        if isinstance(value, IndexValue):
+            return self._place(value.index)
+        if not isinstance(value, Op) or len(value.args) != 2:
+            return None
+        lhs, rhs = map(self._number, value.args)
+        return None if lhs is None or rhs is None else _computed(value.name, lhs, rhs)
 
-    def _is_within(self, number: _Linear, dtype: DType) -> bool:
+    def _place(self, index: Index) -> _RowNumber | None:
+        if not all(isinstance(atom, str) for atom, _ in index.terms):
+            return None
+        rows = (place * index.coefficient(n) for n, place in self._places.items())
+        start = sum(rows, np.asarray(index.const, np.int64))
+        return _RowNumber(start, index.coefficient(self._column))
+
+    def _is_within(self, number: _RowNumber, dtype: DType) -> bool:
         limits = np.iinfo(dtype.numpy)
         least, most = max(limits.min, -_LARGEST), min(limits.max, _LARGEST)
         ends = number.start, number.start + number.step * (self._columns - 1)
         return all(least <= end.min() and end.max() <= most for end in ends)
 
 
-def _computed(name: str, lhs: _Linear, rhs: _Linear) -> _Linear | None:
-    match name:
-        case "add":
-            return _Linear(lhs.start + rhs.start, lhs.step + rhs.step)
-        case "sub":
-            return _Linear(lhs.start - rhs.start, lhs.step - rhs.step)
-        case "max" | "min" if lhs.step == rhs.step:
-            larger = np.maximum if name == "max" else np.minimum
-            return _Linear(larger(lhs.start, rhs.start), lhs.step)
+def _computed(name: str, lhs: _RowNumber, rhs: _RowNumber) -> _RowNumber | None:
+    if name in ("add", "sub"):
+        sign = 1 if name == "add" else -1
+        return _RowNumber(lhs.start + sign * rhs.start, lhs.step + sign * rhs.step)
+    if name in ("max", "min") and lhs.step == rhs.step:
+        of_both = np.maximum if name == "max" else np.minimum
+        return _RowNumber(of_both(lhs.start, rhs.start), lhs.step)
     return None
