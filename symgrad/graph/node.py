@@ -205,6 +205,11 @@ class Node(Immutable):
         return self.definition.name
 
     @property
+    def called(self) -> str:
+        """The public function that the user's line calls; the op's name, if it is the op itself."""
+        return (self.source.called if self.source is not None else "") or self.op
+
+    @property
     def scope(self) -> str:
         """The name scopes it was built in, "a/b" for b in a; of a gradient, those of what it is of.
 

@@ -13,7 +13,14 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, made_by_numpy, meet_shapes, normalize_axis
+from symgrad.graph.operands import (
+    as_tensor,
+    cast,
+    made_by_numpy,
+    meet_shapes,
+    normalize_axis,
+    refuse_tensors,
+)
 from symgrad.graph.ops.arithmetic import divide, maximum
 from symgrad.graph.ops.comparison import greater_equal, less, logical_and, where
 from symgrad.graph.ops.conversion import size_of
@@ -165,6 +172,7 @@ def _segments(
 ) -> Tensor:
     """Scatter `rows` into `num_segments` rows of `start`, which changes nothing it is added to."""
     ids = _ids(op, rows, segment_ids)
+    refuse_tensors(op, [num_segments])
     if isinstance(num_segments, bool) or not isinstance(num_segments, int | np.integer | Size):
         raise DTypeError(
             op, f"num_segments must be an int, it is {num_segments!r}", source=user_source()

@@ -18,7 +18,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.operands import as_tensor, normalize_axis, refuse_tensors
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, divide
 from symgrad.graph.structures import AxisMap, Reduce, Reshape, View
@@ -97,6 +97,7 @@ def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
     """
     x = as_tensor(x)
     wanted = tuple(shape)
+    refuse_tensors("broadcast_to", wanted)
     return x if x.shape == wanted else apply(broadcast_to_op, x, shape=wanted)
 
 
@@ -170,6 +171,7 @@ def reshape(x: Any, /, shape: Dim | Sequence[Dim], *, copy: bool | None = None) 
     """
     x = as_tensor(x)
     sizes = (shape,) if isinstance(shape, int | Size) else tuple(shape)
+    refuse_tensors("reshape", sizes)
     wanted = _resolve_shape(x.type, sizes)
     return x if x.shape == wanted else apply(reshape_op, x, shape=wanted)
 
