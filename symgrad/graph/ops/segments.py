@@ -213,7 +213,8 @@ def gather_nd(x: Any, indices: Any) -> Tensor:
 
     The result is (*indices.shape[:-1], *x.shape[k:]) for vectors of k integers, which index the
     first k axes. A negative index counts from the end; one out of range is an
-    `IndexOutOfRangeError` when the program runs.
+    `IndexOutOfRangeError` when the program runs. The gradient adds up at each place that is read.
+    Raises `ShapeError` for vectors longer than `x` has axes, `DTypeError` for floats.
 
         >>> x = sg.placeholder((2, 3))
         >>> sg.compile([x], sg.gather_nd(x, [[1, 0], [0, 2]]))(np.float32([[0, 1, 2], [3, 4, 5]]))

@@ -296,6 +296,9 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
 def squeeze(x: Any, /, axis: Any = None) -> Tensor:
     """Remove the axes `axis`, all of size 1; every axis of size 1 for None.
 
+    The dtype stays. Raises `ShapeError` for an axis of another size, `AxisError` for one that `x`
+    does not have.
+
     >>> sg.squeeze(sg.zeros((1, 3, 1)), axis=0).shape
     (3, 1)
     """
