@@ -18,6 +18,7 @@ from symgrad.errors import DTypeError, Source, user_source
 from symgrad.graph.array_methods import ArrayMethods
 from symgrad.graph.devices import OnDevice
 from symgrad.graph.dtypes import DType
+from symgrad.graph.identity import Immutable
 from symgrad.graph.late_binding import provided
 from symgrad.graph.operators import Operators
 from symgrad.graph.structures import (
@@ -32,14 +33,7 @@ from symgrad.graph.structures import (
     View,
 )
 from symgrad.graph.traits import LEAF, Traits
-from symgrad.graph.types import (
-    Array,
-    Attr,
-    Immutable,
-    Shape,
-    TensorType,
-    require_int64_count,
-)
+from symgrad.graph.types import Array, Attr, Shape, TensorType, require_int64_count
 from symgrad.records import dataclass
 
 Attrs = Mapping[str, Attr]

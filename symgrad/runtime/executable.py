@@ -34,6 +34,7 @@ from symgrad.errors import (
     TapeError,
     user_source,
 )
+from symgrad.graph.aligned import aligned_copy, aligned_empty
 from symgrad.graph.effects import has_effects
 from symgrad.graph.foreign_calls import locate
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
@@ -43,7 +44,7 @@ from symgrad.graph.ops.extern import failed_call, foreign_functions, functions_i
 from symgrad.graph.ops.numeric_checks import check_numerics_op
 from symgrad.graph.ranges import range_of
 from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes
-from symgrad.graph.types import Array, aligned_copy, aligned_empty
+from symgrad.graph.types import Array
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision

@@ -20,7 +20,7 @@ from symgrad.codegen.contract.plans.asking import (
 )
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import replace
 
 
