@@ -1,4 +1,4 @@
-"""Where what a tile asks for begins: a part of what the next tile, panel or block of k reads.
+"""Software prefetch by tiles: where a part begins of what the next tile, panel or block reads.
 
 It is told to the microkernel, which asks for it step by step (`asking`).
 """

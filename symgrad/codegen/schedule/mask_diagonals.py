@@ -1,4 +1,4 @@
-"""Where masks hold: between which diagonals of a matrix the condition of a select is true.
+"""Mask analysis: between which diagonals of a matrix the condition of a select is true.
 
     t1: bool = m[64*i + j]                                 // data that is the same in each step
     t2: i64 = index(i + 64*b)  t3: i64 = index(j)  t4: bool = ge(t2, t3)   // or made of indices
