@@ -22,7 +22,8 @@ from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Contestant, Times, interleave, optional
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
-from symgrad.graph.types import Array, aligned_empty
+from symgrad.graph.aligned import aligned_empty
+from symgrad.graph.types import Array
 from symgrad.runtime.function import compile
 
 THREADS = (1, 2)

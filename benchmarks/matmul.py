@@ -23,8 +23,8 @@ from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Contestant, interleave, pin_to_one_core
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
+from symgrad.graph.aligned import aligned_empty
 from symgrad.graph.dtypes import DType
-from symgrad.graph.types import aligned_empty
 from symgrad.runtime.function import compile
 
 Form = Literal["NN", "TN", "NT", "TT"]

@@ -30,7 +30,8 @@ import symgrad as sg
 from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Contestant, Times, interleave, optional, pin_to_one_core
 from symgrad.errors import CompileError
-from symgrad.graph.types import Array, aligned_copy
+from symgrad.graph.aligned import aligned_copy
+from symgrad.graph.types import Array
 from symgrad.optim import Adam
 from symgrad.runtime.function import compile
 from symgrad.runtime.step import Step

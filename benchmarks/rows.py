@@ -20,7 +20,8 @@ import numpy as np
 import symgrad as sg
 from benchmarks.report import Bar, Report, run_as_program
 from benchmarks.timing import Contestant, Times, interleave, optional
-from symgrad.graph.types import Array, aligned_empty
+from symgrad.graph.aligned import aligned_empty
+from symgrad.graph.types import Array
 from symgrad.runtime.function import compile
 from symgrad.runtime.limits import machine_limits
 

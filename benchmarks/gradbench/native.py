@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.gradbench.problem import Call, Given, Problem, arrays_of
-from symgrad.graph.types import Array, aligned_zeros
+from symgrad.graph.aligned import aligned_zeros
+from symgrad.graph.types import Array
 
 # Sums may be in another order, as in symgrad's vectors, and functions of vectors may be libmvec's.
 OPTIONS = ("-std=c++17", "-O3", "-march=native", "-ffast-math", "-fPIC")

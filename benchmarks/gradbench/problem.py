@@ -11,7 +11,8 @@ import numpy as np
 
 import symgrad as sg
 from benchmarks.timing import Contestant, optional
-from symgrad.graph.types import Array, aligned_copy
+from symgrad.graph.aligned import aligned_copy
+from symgrad.graph.types import Array
 
 # What a problem is given, by name: arrays, and numbers that are known when it is compiled.
 Given = dict[str, Any]

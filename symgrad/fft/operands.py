@@ -1,4 +1,4 @@
-"""What Fourier transforms have in common about their arguments: operands, sizes, axes and norms."""
+"""Arguments of Fourier transforms: operands, sizes, axes and norms, as all of them take these."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | Non
     """Return what `true_fn()` gives where `pred` holds when the program runs, else `false_fn()`.
 
     Both are called now, once, and only one of their graphs runs. They return the same nest of
-    tensors, of equal dtypes and shapes; outer tensors are used freely.
+    tensors, of equal dtypes and shapes; outer tensors are used freely. The gradient runs that of
+    the branch that ran. Raises `ShapeError` for a `pred` of several elements and for branches whose
+    shapes differ, `DTypeError` if their dtypes do, and `GraphError` if their nests do.
 
     >>> x = sg.placeholder((), name="x")
     >>> y = sg.cond(x > 0, lambda: sg.log(x), lambda: x)

@@ -25,7 +25,7 @@ from symgrad.graph.dtypes import (
 )
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, constant, holds_size
+from symgrad.graph.operands import as_tensor, cast, constant, holds_size, refuse_tensors
 from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import equal, greater, logical_and, where
 from symgrad.graph.ops.conversion import identity, size_of
@@ -45,6 +45,7 @@ def as_shape(op: str, shape: Any) -> Shape:
         raise DTypeError(op, problem, source=user_source())
     sizes = (shape,) if is_one else tuple(shape)
     plain = tuple(int(n) if isinstance(n, np.integer) else n for n in sizes)
+    refuse_tensors(op, plain)
     for size in plain:
         if isinstance(size, bool) or not isinstance(size, int | Size):
             raise DTypeError(op, f"{size!r} is no size", source=user_source())

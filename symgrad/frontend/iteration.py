@@ -245,7 +245,9 @@ def fori_loop(
     """Return `init` after `value = body(i, value)` for i from `lower` up to, without, `upper`.
 
     The bounds are ints, sizes, or integer tensors. `body` returns the nest, dtypes and shapes of
-    `init`. `checkpoint` is that of `scan`.
+    `init`. `checkpoint` is that of `scan`, and so is the gradient, which runs backwards. Raises
+    `ShapeError` or `DTypeError` if the body gives others, and `DTypeError` for a bound that is no
+    integer.
 
     >>> sg.run(sg.fori_loop(1, 5, lambda i, total: total + i, sg.constant(0, "int64")))
     array(10)
@@ -360,8 +362,9 @@ def _trips(xs: Sequence[Tensor], length: Any) -> Dim:
 def map(f: AnyFunction, xs: Any, *, checkpoint: Any = None) -> Any:
     """Return the stacked results of `f` for each slice of `xs` along axis 0.
 
-    They are computed one after the other; `vmap` computes them at once. `checkpoint` is that of
-    `scan`.
+    They are computed one after the other; `vmap` computes them at once. `xs` is a nest of tensors
+    of one length, `f` returns a nest, and `checkpoint` is that of `scan`, as is the gradient.
+    Raises `ShapeError` if lengths differ.
 
     >>> sg.run(sg.map(lambda row: sg.sum(row), sg.constant([[1.0, 2.0], [3.0, 4.0]])))
     array([3., 7.], dtype=float32)

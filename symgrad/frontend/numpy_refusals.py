@@ -1,4 +1,4 @@
-"""What to use instead of the functions of NumPy that have no meaning for tensors.
+"""NumPy functions that have no meaning for tensors, and what to use instead.
 
 A refusal is an error that says so. Where no name of ours fits, what a program returns is an array,
 and any function of NumPy takes that.

@@ -345,8 +345,8 @@ def _types_again(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> tuple[
         return infer_types(node.definition, given, attrs)
     except SymgradError as error:
         error.source = error.source or node.source
-        if error.subject == node.op and node.source is not None:
-            error.subject = node.source.called or error.subject
+        if error.subject == node.op:
+            error.subject = node.called
         raise
 
 

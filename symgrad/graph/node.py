@@ -18,6 +18,7 @@ from symgrad.errors import DTypeError, Source, user_source
 from symgrad.graph.array_methods import ArrayMethods
 from symgrad.graph.devices import OnDevice
 from symgrad.graph.dtypes import DType
+from symgrad.graph.identity import Immutable
 from symgrad.graph.late_binding import provided
 from symgrad.graph.operators import Operators
 from symgrad.graph.structures import (
@@ -32,14 +33,7 @@ from symgrad.graph.structures import (
     View,
 )
 from symgrad.graph.traits import LEAF, Traits
-from symgrad.graph.types import (
-    Array,
-    Attr,
-    Immutable,
-    Shape,
-    TensorType,
-    require_int64_count,
-)
+from symgrad.graph.types import Array, Attr, Shape, TensorType, require_int64_count
 from symgrad.records import dataclass
 
 Attrs = Mapping[str, Attr]
@@ -203,6 +197,11 @@ class Node(Immutable):
     def op(self) -> str:
         """The name of the op's type."""
         return self.definition.name
+
+    @property
+    def called(self) -> str:
+        """The public function that the user's line calls; the op's name, if it is the op itself."""
+        return (self.source.called if self.source is not None else "") or self.op
 
     @property
     def scope(self) -> str:

@@ -6,7 +6,7 @@ conversion and every broadcast is a node that can be seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -167,6 +167,8 @@ def _known_dtype(array: np.ndarray[Any, Any], value: Any) -> DType:
         error.subject, error.source = "constant", user_source()
         if not isinstance(value, np.ndarray | np.generic | list | tuple):
             error.hint = f"{value!r:.40} is no tensor, array or number"
+        if hasattr(value, "tocoo"):
+            error.hint = "multiply by a sparse matrix with sg.take and sg.segment_sum of its .data"
         raise
 
 
@@ -349,6 +351,14 @@ def _meet_broadcast(
             f"{here} in axis {axis} of {name}: {type_}",
         )
     return size if isinstance(size, int) else here
+
+
+def refuse_tensors(op: str, sizes: Iterable[Any]) -> None:
+    """Raise `DTypeError` for a tensor among sizes, which only a run would tell."""
+    for size in sizes:
+        if isinstance(size, Tensor):
+            hint = "the size of a result is known before it runs: x.shape[0], not sg.shape(x)[0]"
+            raise DTypeError(op, f"{size!r} is no size", hint=hint, source=user_source())
 
 
 def normalize_axis(op: str, axis: int, ndim: int, name: str = "axis") -> int:

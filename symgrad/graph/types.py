@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, Self, SupportsIndex
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.errors import ShapeError
 from symgrad.graph import dtypes
+from symgrad.graph.aligned import aligned_copy, aligned_zeros
 from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
-from symgrad.graph.huge_pages import aligned_bytes
+from symgrad.graph.identity import Immutable
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.whole_copies import copy_whole
 from symgrad.records import dataclass
@@ -298,79 +299,10 @@ class PythonFunction:
         return f"PythonFunction({self.name})"
 
 
-class Immutable:
-    """Copying and pickling of what never changes and is compared by identity: a copy is itself.
-
-    A twin would be a tensor that is no output of its node, and a walk from it would not end.
-    `pickled_instead` says what takes the place of a pickled one.
-    """
-
-    __slots__ = ()
-    pickled_instead: ClassVar[str] = (
-        "pickle sg.Graph(outputs), which takes the values of its variables along"
-    )
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        raise DTypeError(
-            "pickle",
-            f"a {type(self).__name__} is compared by identity, and a pickled one would be another",
-            hint=self.pickled_instead,
-            source=user_source(),
-        )
-
-
-class OwnsVariables:
-    """Refusal to be copied and pickled, of what makes variables of its own and moves them.
-
-    Variables are their own copies, so that a copy would move those of the first one.
-    """
-
-    __slots__ = ()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        raise DTypeError(
-            "copy",
-            f"{type(self).__name__} has variables, which a copied or pickled one would share",
-            hint="make another one, and carry the values over with sg.save and sg.restore",
-            source=user_source(),
-        )
-
-
 class NestedGraph(Immutable):
     """What an attribute that is a graph is: the program of a branch or of the body of a loop."""
 
     __slots__ = ()
-
-
-ALIGNMENT = 64  # bytes; a cache line and the widest vector register
-
-
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an uninitialised C-ordered array that starts at a multiple of `ALIGNMENT`."""
-    return _aligned(np.empty, shape, dtype)
-
-
-def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a C-ordered array of zeros that starts at a multiple of `ALIGNMENT`."""
-    return _aligned(np.zeros, shape, dtype)
-
-
-def _aligned(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    size = math.prod(shape) * dtype.itemsize
-    return aligned_bytes(make, size, ALIGNMENT).view(dtype).reshape(shape)
-
-
-def aligned_copy(array: Array) -> Array:
-    """Return a copy of `array` that starts at a multiple of `ALIGNMENT`."""
-    copy = aligned_empty(array.shape, array.dtype)
-    copy[...] = array
-    return copy
 
 
 Attr = (

@@ -173,6 +173,9 @@ def eigh(a: Any, /, *, method: Method = "jacobi") -> EighResult:
 def eigvalsh(a: Any, /, *, method: Method = "jacobi") -> Tensor:
     """Eigenvalues of symmetric or Hermitian matrices, in ascending order; see `eigh`.
 
+    Of (..., n, n) they are (..., n), real. The gradient is v diag(g) vᴴ, where values repeat of
+    vectors that `eigh` gives. Raises `ShapeError` for matrices that are not square.
+
     >>> sg.run(sg.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]]))
     array([0.99999994, 2.9999998 ], dtype=float32)
     """
@@ -233,6 +236,9 @@ def svd(a: Any, /, *, full_matrices: bool = True, method: Method = "jacobi") -> 
 @public(functions=[np.linalg.svdvals])
 def svdvals(a: Any, /, *, method: Method = "jacobi") -> Tensor:
     """Singular values in descending order; see `svd`.
+
+    Of (..., m, n) they are (..., min(m, n)), real. The gradient is u diag(g) vᴴ, where values
+    repeat of vectors that `svd` gives. Raises `ShapeError` for what is no matrix.
 
     >>> sg.run(sg.linalg.svdvals([[0.0, 2.0], [3.0, 0.0]]))
     array([3., 2.], dtype=float32)

@@ -1,4 +1,4 @@
-"""What functions of linear algebra have in common about their arguments."""
+"""Arguments of linear algebra: what its functions have in common about them."""
 
 from __future__ import annotations
 

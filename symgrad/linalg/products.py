@@ -52,7 +52,9 @@ def trace(x: Any, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tens
 def matrix_power(x: Any, n: int, /) -> Tensor:
     """Raise square matrices to the power of the int `n`, by repeated squaring.
 
-    Power 0 is the identity, and a negative one that of the inverse.
+    Power 0 is the identity, and a negative one that of the inverse, of integers in float32. The
+    gradient is that of the products. Raises `ShapeError` for matrices that are not square, and
+    `DTypeError` for a power that is no int.
 
     >>> sg.run(sg.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5))
     array([[1., 5.],

@@ -100,6 +100,9 @@ def solve(a: Any, b: Any, /) -> Tensor:
 def inv(a: Any, /) -> Tensor:
     """Inverse of square matrices; inf or nan for one that has none. To solve, use `solve`.
 
+    `a` is (..., n, n), integers are inverted in float32. The gradient by it is -bᴴ g bᴴ for an
+    inverse b and its cotangent g. Raises `ShapeError` for matrices that are not square.
+
     >>> sg.run(sg.linalg.inv([[2.0, 0.0], [0.0, 4.0]]))
     array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
@@ -177,7 +180,9 @@ def tolerance(op: str, a: Tensor, rtol: Any) -> Tensor:
 def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> Tensor:
     """Least squares: the x of least length for which a @ x is nearest to `b`.
 
-    That is `pinv(a, rtol=rtol) @ b`; `b` is a vector, a matrix or a batch of matrices.
+    That is `pinv(a, rtol=rtol) @ b`: `a` is (..., m, n) and `b` a vector of m, a matrix or a batch
+    of matrices of m rows; integers are solved in float32. The gradient is that of `pinv`. Raises
+    `ShapeError` if rows differ.
 
     >>> sg.run(sg.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]))
     array([1.       , 1.9999999], dtype=float32)

@@ -28,7 +28,8 @@ def toeplitz(c: Any, r: Any = None, /) -> Tensor:
     """Toeplitz matrix: `c` is its first column and `r`, without its first element, its first row.
 
     Without `r` it is symmetric, or Hermitian: the row is the conjugate of the column. Both are
-    vectors of any dtype.
+    vectors of any dtype. The gradient of an element is the sum along its diagonal. Raises
+    `ShapeError` for what is no vector.
 
     >>> sg.run(sg.linalg.toeplitz([1, 2, 3], [1, 4]))
     array([[1, 4],
@@ -54,7 +55,9 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any, /) -> Tensor:
 
     `l_and_u` says how many diagonals lie below and above the main one. The rows of `ab` are the
     diagonals, the highest first: ab[u + i - j, j] is a[i, j], as for SciPy. `b` is a vector or a
-    matrix. A tridiagonal system has (1, 1). Takes time in proportion to the rows.
+    matrix. A tridiagonal system has (1, 1). Takes time in proportion to the rows. Integers are
+    solved in float32. The gradient by `b` is solved with the transposed matrix, and that by `ab`
+    is 0 outside of the matrix. Raises `ShapeError` for an `ab` of another number of rows.
 
     >>> ab = [[0.0, 1.0, 1.0], [2.0, 2.0, 2.0], [1.0, 1.0, 0.0]]
     >>> sg.run(sg.linalg.solve_banded((1, 1), ab, [3.0, 4.0, 3.0]))

@@ -151,7 +151,9 @@ def explicit_pads(op: str, padding: Any, count: int) -> tuple[tuple[int, int], .
             f"padding {padding!r} is none of VALID, SAME, no integer, and no sequence of {of_axes} "
             "(before, after)"
         )
-        raise ShapeError(op, problem, source=user_source())
+        is_named = isinstance(padding, str) and padding.upper() in ("SAME", "VALID")
+        hint = f"write {padding.upper()!r}" if is_named else None
+        raise ShapeError(op, problem, hint=hint, source=user_source())
     if min(numbers) < 0:
         raise ShapeError(op, f"padding {padding!r} is negative", source=user_source())
     return tuple((int(before), int(after)) for before, after in pairs)

@@ -19,12 +19,13 @@ from symgrad.errors import DTypeError, GraphError, SymgradError, shortened, user
 from symgrad.frontend.nests import flatten, is_leaf
 from symgrad.graph.build import built_once, name_scope
 from symgrad.graph.graph import Update
+from symgrad.graph.identity import OwnsVariables
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.traverse import topological
-from symgrad.graph.types import Array, OwnsVariables, State
+from symgrad.graph.types import Array, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
 

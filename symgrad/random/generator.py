@@ -21,10 +21,11 @@ from symgrad.errors import GraphError, user_source
 from symgrad.frontend.state import variable
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Update
+from symgrad.graph.identity import OwnsVariables
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add
-from symgrad.graph.types import OwnsVariables, Shape
+from symgrad.graph.types import Shape
 from symgrad.random.distributions import unit_normal
 from symgrad.random.draws import Draws
 from symgrad.random.streams import (

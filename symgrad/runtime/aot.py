@@ -206,7 +206,7 @@ def _failure(node: Node, spec: KernelSpec | None) -> Failure:
         return Failure(f"extern {spec.function.name}", None, node.source)
     if node.definition is check_numerics_op:
         return Failure(node.op, None, node.source, checked_by(node))
-    return Failure(node.op, failing_axis(node, spec), node.source)
+    return Failure(node.called, failing_axis(node, spec), node.source)
 
 
 def _record(step: ExportedStep, lowered: Lowered) -> StepRecord:

@@ -13,8 +13,8 @@ from symgrad.codegen.c_interface.abi import (
     StepInterface,
     pattern_symbols,
 )
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.dtypes import DType
-from symgrad.graph.types import ALIGNMENT
 from symgrad.runtime.aot_header_mpi import print_connection
 
 _PAIRS = re.compile(r"(\*(?=/)|/(?=\*)|\?(?=\?))")

@@ -28,8 +28,9 @@ from symgrad.codegen.target import Target
 from symgrad.errors import CompileError, LoadError, Source, user_source
 from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.frontend.sparse_tensor import SparseTensor, SparsityPattern
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.foreign_functions import ForeignFunction
-from symgrad.graph.types import ALIGNMENT, TensorType
+from symgrad.graph.types import TensorType
 from symgrad.records import dataclass
 
 FORMAT = 6

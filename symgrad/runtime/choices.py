@@ -1,4 +1,4 @@
-"""What users may ask a step for: the stages of its IR dumps, the formats of its exports.
+"""IR stages and export formats: what users may ask a step for.
 
 They are known without what makes them, which a first step does not need.
 """

@@ -34,15 +34,17 @@ from symgrad.errors import (
     TapeError,
     user_source,
 )
+from symgrad.graph.aligned import aligned_copy, aligned_empty
 from symgrad.graph.effects import has_effects
 from symgrad.graph.foreign_calls import locate
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph, specialize
-from symgrad.graph.node import Node, Tensor
+from symgrad.graph.node import Node, Range, Tensor
 from symgrad.graph.ops.extern import failed_call, foreign_functions, functions_in
 from symgrad.graph.ops.numeric_checks import check_numerics_op
+from symgrad.graph.ranges import range_of
 from symgrad.graph.structures import AtIndices, Extern, KernelSpec, checked_axes
-from symgrad.graph.types import Array, aligned_copy, aligned_empty
+from symgrad.graph.types import Array
 from symgrad.passes.costs import kernel_spec
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.rewrites.rewrite import Decision
@@ -237,7 +239,7 @@ class Executable:
             inputs = arguments[: len(self.graph.inputs)]
             raise not_finite_error(self._prepared.graph, node, index, inputs)
         problem = f"index {index} is out of range for {failing_axis(node, spec)}"
-        raise IndexOutOfRangeError(node.op, problem, source=node.source)
+        raise IndexOutOfRangeError(node.called, problem, source=node.source)
 
     @property
     def lock_use(self) -> LockUse:
@@ -319,9 +321,13 @@ def failing_axis(node: Node, spec: KernelSpec | None) -> str:
     built = node.origin
     if built is not None and built.definition is node.definition and _is_permuted(node, built):
         return failing_axis(built, kernel_spec(built))
-    axes = checked_axes(spec)
-    assert axes, f"{node} cannot fail"
+    checked = checked_axes(spec)
+    assert checked, f"{node} cannot fail"
     operand = node.inputs[0].type
+    indices = zip(checked, node.inputs[-len(checked) :], strict=True)
+    # Those that count rows, beside the index of a column, are within them.
+    open_ = [a for a, i in indices if not _is_within(range_of(i), operand.static_shape[a])]
+    axes = range(open_[0], open_[-1] + 1) if open_ else checked
     sizes = operand.static_shape[axes.start : axes.stop]
     where = f"axis {axes[0]} of size {sizes[0]}"
     if len(axes) > 1:
@@ -329,6 +335,10 @@ def failing_axis(node: Node, spec: KernelSpec | None) -> str:
     if isinstance(spec, AtIndices) and spec.window is not None:
         where = f"slices of sizes {list(spec.window)} along {where}"
     return f"{where} of {operand}"
+
+
+def _is_within(range_: Range | None, size: int) -> bool:
+    return range_ is not None and range_[0] >= 0 and range_[1] < size
 
 
 def _is_permuted(node: Node, built: Node) -> bool:

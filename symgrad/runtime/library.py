@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from symgrad.codegen.c_interface.abi import ASKED_OFFSET, FAILURE_OFFSET, OK
 from symgrad.errors import DTypeError, GraphError, LoadError, ShapeError, user_source
+from symgrad.graph.aligned import aligned_empty
 from symgrad.graph.foreign_calls import symbol_in_process
 from symgrad.graph.foreign_functions import is_symbol
 from symgrad.graph.given_arrays import given_array, out_of_range
-from symgrad.graph.types import Array, TensorType, aligned_empty
+from symgrad.graph.types import Array, TensorType
 from symgrad.graph.whole_copies import at_one_moment, copy_whole
 from symgrad.records import replace
 from symgrad.runtime.aot_manifest import digest_of, read_image, read_manifest, refuse

@@ -18,8 +18,8 @@ from symgrad.codegen.native.jit import load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
+from symgrad.graph.aligned import aligned_empty
 from symgrad.graph.dtypes import DType
-from symgrad.graph.types import aligned_empty
 from symgrad.records import dataclass
 
 _ROUNDS = 5  # of which the best counts: a limit is what the machine does undisturbed

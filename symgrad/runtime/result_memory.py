@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.codegen import ir
 from symgrad.codegen.native.jit import LoadedCode
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import dataclass
 
 # Bytes of a result that begins with a line: of smaller ones the call would be most of the cost, and

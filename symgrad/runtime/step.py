@@ -17,8 +17,9 @@ from symgrad.compiler import CompileOptions, prepare
 from symgrad.errors import CompileError, GraphError, user_source
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as
 from symgrad.graph.graph import Graph, specialize
+from symgrad.graph.identity import Immutable
 from symgrad.graph.sizes import unknowns_of
-from symgrad.graph.types import Array, Immutable
+from symgrad.graph.types import Array
 from symgrad.passes.table import Options
 from symgrad.runtime.agreement import agreement_of
 from symgrad.runtime.arguments import (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import symgrad as sg
 from tests.support.refusals import assert_refused
@@ -84,3 +85,11 @@ def test_an_int_beyond_all_floats_is_refused_in_one_line(call: Callable[[], Any]
     with pytest.raises(TypeError, match=r"1000.*\.\.\. does not fit float32") as caught:
         call()
     assert len(str(caught.value)) < 250
+
+
+def test_a_sparse_matrix_is_told_how_to_be_multiplied():
+    with pytest.raises(sg.DTypeError) as found:
+        sg.constant(scipy.sparse.eye_array(2))
+    assert found.value.hint == (
+        "multiply by a sparse matrix with sg.take and sg.segment_sum of its .data"
+    )

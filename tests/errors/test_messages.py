@@ -165,9 +165,32 @@ def test_an_index_out_of_range_at_run_time():
         with pytest.raises(IndexError) as caught:
             step(np.ones((5, 2), F32), np.array([0, index, 1]))
         assert str(caught.value) == (
-            f"gather: index {index} is out of range for axis 0 of size 5 of f32[5, 2]\n"
+            f"take: index {index} is out of range for axis 0 of size 5 of f32[5, 2]\n"
             f"  --> {line_of(take)}"
         )
+
+
+def test_an_index_that_a_loss_or_a_layer_looks_up_is_said_by_its_axis():
+    """Of the indices that an op has, those that count rows are none that the user gave."""
+    x, i = sg.placeholder((2, 3), name="x"), sg.placeholder((2,), "int64", name="i")
+    loss = sg.nn.cross_entropy(x, i)
+    built = {
+        "cross_entropy: index 5 is out of range for axis 1 of size 3 of f32[2, 3]": loss,
+        "embedding: index 5 is out of range for axis 0 of size 2 of f32[2, 3]": (
+            sg.nn.embedding(i, x)
+        ),
+        "take_along_axis: index 5 is out of range for axis 1 of size 3 of f32[2, 3]": (
+            sg.take_along_axis(x, sg.expand_dims(i, axis=1), axis=1)
+        ),
+        "cross_entropy: index 5 is out of range for axis 0 of size 3 of i64[3]": (
+            sg.gradients(loss, [x])
+        ),
+    }
+    for message, outputs in built.items():
+        step = sg.compile([x, i], outputs, opt_level=0)
+        with pytest.raises(IndexError) as caught:
+            step(np.ones((2, 3), F32), np.array([0, 5]))
+        assert str(caught.value).splitlines()[0] == message
 
 
 # --------------------------------------------------------------------------------- compiling

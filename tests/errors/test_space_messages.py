@@ -102,3 +102,9 @@ def test_layers_over_space_say_what_does_not_fit(message):
     first, line = str(found.value).splitlines()[:2]
     assert first == message
     assert line.startswith("  --> test_space_messages.py:")
+
+
+def test_padding_by_its_name_in_other_letters():
+    with pytest.raises(SymgradError) as found:
+        nn.conv(X, K, padding="same")
+    assert found.value.hint == "write 'SAME'"

@@ -21,9 +21,11 @@ N = sg.placeholder((None, 4), name="n")
 
 # What a type checker would refuse first.
 NO_TEXT: Any = F
+SIZE: Any = sg.shape(N)[0]
 TWO_AXES: Any = (0, 1)
 NO_REDUCTION: Any = "max"
 
+NO_SIZE = "<Tensor reshape: i64[]> is no size"
 _ROWS = [
     (lambda: F + V, sg.ShapeError, "add: shapes do not broadcast: 4 in axis -1 of x: f32[3, 4], 5"),
     (lambda: B + B, sg.DTypeError, "add: x: bool[3, 4] is none of int8"),
@@ -96,6 +98,12 @@ _ROWS = [
     (lambda: sg.roll(F, [sg.arange(2)], axis=[0]), sg.ShapeError, "roll: shift: i64[2] is no scal"),
     (lambda: sg.diagonal(F, 0, 1, 1), sg.ShapeError, "diagonal: axis 1 is given twice"),
     (lambda: sg.zeros((2, -1)), sg.ShapeError, "zeros: size -1 is negative"),
+    (lambda: sg.zeros((SIZE, 3)), sg.DTypeError, f"zeros: {NO_SIZE}"),
+    (lambda: sg.reshape(F, (SIZE, -1)), sg.DTypeError, f"reshape: {NO_SIZE}"),
+    (lambda: sg.broadcast_to(V, (SIZE, 5)), sg.DTypeError, f"broadcast_to: {NO_SIZE}"),
+    (lambda: sg.one_hot(I, SIZE), sg.DTypeError, f"one_hot: {NO_SIZE}"),
+    (lambda: sg.tile(V, SIZE), sg.DTypeError, f"tile: {NO_SIZE}"),
+    (lambda: sg.segment_sum(V, [0] * 5, SIZE), sg.DTypeError, f"segment_sum: {NO_SIZE}"),
     (lambda: sg.ones((2.5,)), sg.DTypeError, "ones: 2.5 is no size"),
     (lambda: sg.arange(0, 3, 0), sg.ShapeError, "arange: the step is 0"),
     (lambda: sg.tril(V), sg.ShapeError, "tril: x: f32[5] has fewer than two axes"),

@@ -12,7 +12,7 @@ from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.target import Target
-from symgrad.graph.types import aligned_empty
+from symgrad.graph.aligned import aligned_empty
 
 Array = NDArray[Any]
 

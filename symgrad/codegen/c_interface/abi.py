@@ -27,9 +27,10 @@ from symgrad.codegen.llvm.poll import (
 from symgrad.codegen.llvm.tape import TAPE_BYTES, TAPE_FULL
 from symgrad.codegen.program.language import Program
 from symgrad.frontend.sparse_tensor import SparsityPattern
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.foreign_functions import ForeignFunction, ProcessGroup
 from symgrad.graph.graph import Graph
-from symgrad.graph.types import ALIGNMENT, ArrayLiteral, State, TensorType, read_states
+from symgrad.graph.types import ArrayLiteral, State, TensorType, read_states
 from symgrad.passes.calls.thread_effects import EFFECTS
 from symgrad.records import dataclass
 

@@ -44,8 +44,9 @@ from symgrad.codegen.c_interface.state import emit_state_functions
 from symgrad.codegen.c_interface.variables import emit_table, emit_variable_functions
 from symgrad.codegen.ir.read_only import read_only_bytes
 from symgrad.codegen.llvm.poll import STOPPED
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.foreign_functions import ForeignFunction
-from symgrad.graph.types import ALIGNMENT, ArrayLiteral
+from symgrad.graph.types import ArrayLiteral
 
 
 def emit_interface(interface: Interface, triple: str, manifest: str) -> ir.Module:

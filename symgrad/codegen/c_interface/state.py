@@ -53,7 +53,8 @@ from symgrad.codegen.c_interface.code import (
 )
 from symgrad.codegen.c_interface.variables import BYTES_AT, OFFSET_AT, VariableTable
 from symgrad.codegen.ir.read_only import read_only, read_only_bytes
-from symgrad.graph.types import ALIGNMENT, Array, read_states
+from symgrad.graph.aligned import ALIGNMENT
+from symgrad.graph.types import Array, read_states
 
 _FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 _MAGIC = int.from_bytes(STATE_MAGIC, "little")

@@ -1,4 +1,4 @@
-"""What the epilogue of the next tile meets in memory, asked for while this tile is computed.
+"""Software prefetch of what the epilogue of the next tile meets in memory, beside this tile.
 
 A processor follows a few long walks through memory by itself. These are many short ones: a row of a
 tile in each buffer that the epilogue reads or writes.

@@ -8,7 +8,7 @@ from symgrad.codegen.contract.kernels.split_packing import SplitPacker
 from symgrad.codegen.contract.plans.asking import next_panel_asked, right_lines_a_step
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.split import pairs_of
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 
 
 def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) -> SplitKernel:

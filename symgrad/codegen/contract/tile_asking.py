@@ -1,4 +1,4 @@
-"""Where what a tile asks for begins: a part of what the next tile, panel or block of k reads.
+"""Software prefetch by tiles: where a part begins of what the next tile, panel or block reads.
 
 It is told to the microkernel, which asks for it step by step (`asking`).
 """
@@ -20,7 +20,7 @@ from symgrad.codegen.contract.plans.asking import (
 )
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import replace
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from symgrad.codegen import ir
 from symgrad.cost_model import FIRST_TAPE_BYTES
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 
 TAPE_FULL = 0x7FFFFFFF  # the status of a program whose tape cannot grow
 TAPE_BYTES = 16

@@ -26,8 +26,9 @@ _RECORDS = Path("runtime", "stored_program.py")  # how what is kept of a program
 _SOURCES_OF_LEAVES = (
     *("codegen/contract/**/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
     *("codegen/loops/strided.py", "codegen/matrix_unit.py", "codegen/target.py"),
-    *("codegen/vectors.py", "graph/dtypes.py", "graph/foreign_functions.py"),
-    *("graph/huge_pages.py", "graph/late_binding.py", "graph/sizes.py", "graph/types.py"),
+    *("codegen/vectors.py", "graph/aligned.py", "graph/dtypes.py"),
+    *("graph/foreign_functions.py", "graph/huge_pages.py", "graph/identity.py"),
+    *("graph/late_binding.py", "graph/sizes.py", "graph/types.py"),
     *("graph/whole_copies.py", "cost_model/*.py", "errors.py", "records.py"),
 )
 _PACKAGE = Path(__file__).parents[2]

@@ -28,8 +28,9 @@ from symgrad.codegen.program.language import (
 from symgrad.codegen.program.phases import phases_of
 from symgrad.codegen.program.plan_memory import Request, plan_memory
 from symgrad.errors import ShapeError
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.dtypes import uint8
-from symgrad.graph.types import ALIGNMENT, INT64_MAX, TensorType
+from symgrad.graph.types import INT64_MAX, TensorType
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import replace
 

@@ -21,11 +21,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from symgrad.codegen.loops.canonical import renamed
-from symgrad.codegen.loops.language import Index, Kernel, Param, Stmt
+from symgrad.codegen.loops.language import Kernel, Param, Stmt
 from symgrad.codegen.loops.rewrite import buffers_used, statements
-from symgrad.codegen.program.language import Argument, Instr, Launch, Program
-from symgrad.codegen.program.launch_fusions import LaunchFusions
+from symgrad.codegen.program.language import Instr, Launch, Program
+from symgrad.codegen.program.launch_fusions import JointParams, LaunchFusions, can_be_joined
 from symgrad.codegen.program.moving import PassedOver, can_fail, gathered
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.fuse_batches import (
@@ -33,7 +32,6 @@ from symgrad.codegen.schedule.fuse_batches import (
     OfMatrix,
     can_be_fused,
     fuse_batches,
-    moved,
     of_matrix,
     parts_of_matrices,
 )
@@ -45,8 +43,7 @@ from symgrad.cost_model import (
     LEAST_SUMS_APART,
     MOST_STATEMENTS_OF_BATCH,
 )
-from symgrad.passes.fusion.buffers import Buffer
-from symgrad.records import dataclass, replace
+from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +75,10 @@ class _BatchGroup:
     def __init__(self, batch: MatrixBatch) -> None:
         self.batch = batch
         self.launches: list[Launch] = []
-        self.params: dict[str, Param] = {}
+        self.joint = JointParams()
         self.parts: dict[str, OfMatrix | None] = {}
         self.written: set[str] = set()
         self._bodies: list[tuple[Stmt, ...]] = []
-        self._names: dict[Argument, str] = {}
-        self._joined = 0
-
-    @property
-    def arguments(self) -> dict[str, Buffer]:
-        return {n: a for a, n in self._names.items() if isinstance(a, Buffer)}
 
     @property
     def statements(self) -> list[Stmt]:
@@ -96,9 +87,9 @@ class _BatchGroup:
     def shares(self, launch: Launch) -> bool:
         """Return whether a launch touches what the group writes, or something large it reads."""
         return any(
-            p.mode != "in" or self._names[a] in self.written or p.nbytes >= BYTES_SWEPT
+            p.mode != "in" or self.joint.names[a] in self.written or p.nbytes >= BYTES_SWEPT
             for a, p in zip(launch.arguments, launch.kernel.params, strict=True)
-            if a in self._names
+            if a in self.joint.names
         )
 
     def join(self, launch: Launch, kernel: Kernel, *, in_order: bool, first: bool = False) -> bool:
@@ -107,45 +98,24 @@ class _BatchGroup:
         It goes through the same batch, and touches of what the others write, or they of what it
         writes, what is of the same matrix. Loops of it may be `in_order` that hand nothing on.
         """
-        is_plain = not launch.statuses and all(
-            isinstance(a, Buffer) and (a.place != "variable" or p.mode == "in")
-            for a, p in zip(launch.arguments, launch.kernel.params, strict=True)
-        )
-        if not is_plain or not can_be_fused(kernel.body):
+        if not can_be_joined(launch) or not can_be_fused(kernel.body):
             return False
-        names = dict(self._names)
-        buffers = []
-        params = dict(self.params)
-        for number, param in enumerate(kernel.params):
-            argument = launch.arguments[number]
-            own = f"scratch{self._joined}.{number}"
-            is_own = param.mode == "scratch"
-            name = own if is_own else names.setdefault(argument, f"a{len(names)}")
-            buffers.append(name)
-            count = param.count if is_own else launch.starts[number] + param.count
-            merged = merged_param(
-                params.get(name), replace(param, name=name, count=count), first=first
-            )
-            if merged is None:
-                return False
-            params[name] = merged
-        if len({*buffers}) < len(buffers):
+        joined = self.joint.joined(launch, kernel, len(self.launches), first=first)
+        if joined is None:
             return False
-        apart = renamed(kernel, buffers, f"m{self._joined}")
-        starts = dict(zip(buffers, launch.starts, strict=True))
-        found = [of_matrix(s, self.batch, in_order=in_order) for s in apart.body]
-        bodies = [from_starts(body, starts) for body in found if body is not None]
-        if len(bodies) < len(found) or _hands_on(bodies, self.batch, params):
+        joint, apart = joined
+        found = [of_matrix(s, self.batch, in_order=in_order) for s in apart]
+        bodies = [body for body in found if body is not None]
+        if len(bodies) < len(found) or _hands_on(bodies, self.batch, joint.params):
             return False
         body = tuple(statement for part in bodies for statement in part)
         parts, written = self._together(body)
-        if any(not _is_of_matrix(parts[n], params[n]) for n in written & parts.keys()):
+        if any(not _is_of_matrix(parts[n], joint.params[n]) for n in written & parts.keys()):
             return False
-        self._names, self.params, self.parts, self.written = names, params, parts, written
+        self.joint, self.parts, self.written = joint, parts, written
         at = 0 if first else len(self.launches)
         self.launches.insert(at, launch)
         self._bodies.insert(at, body)
-        self._joined += 1
         return True
 
     def _together(self, body: tuple[Stmt, ...]) -> tuple[dict[str, OfMatrix | None], set[str]]:
@@ -229,36 +199,16 @@ class _BatchFusions:
 
     def _launch(self, group: _BatchGroup) -> Launch:
         """Return one launch for those of a group."""
-        arguments, within = group.arguments, self.made.own_temporaries(group.launches)
+        arguments, within = group.joint.arguments, self.made.own_temporaries(group.launches)
         own = {
             name: part
             for name, part in group.parts.items()
             if part is not None and part.size
             if name not in arguments or arguments[name] in within
         }
-        params = tuple(group.params.values())
+        params = tuple(group.joint.params.values())
         kernel = fuse_batches(group.batch, group.statements, params, own, self._machine)
         return self.made.launch(group.launches, kernel, arguments)
-
-
-def merged_param(known: Param | None, param: Param, *, first: bool) -> Param | None:
-    """Return a parameter for one of the launches before and one of another, None if they differ."""
-    if known is None:
-        return param
-    if known.dtype != param.dtype:
-        return None
-    earlier, later = (param, known) if first else (known, param)
-    mode = earlier.mode if earlier.mode == later.mode or earlier.mode != "in" else "inout"
-    return replace(known, count=max(known.count, param.count), mode=mode)
-
-
-def from_starts(body: tuple[Stmt, ...], starts: Mapping[str, int]) -> tuple[Stmt, ...]:
-    """Return statements with places counted from where buffers begin, and not a launch in them."""
-
-    def change(buffer: str, index: Index) -> tuple[str, Index]:
-        return buffer, replace(index, const=index.const + starts[buffer])
-
-    return moved(body, change)
 
 
 def _is_of_matrix(part: OfMatrix | None, param: Param) -> bool:

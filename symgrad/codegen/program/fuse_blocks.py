@@ -17,12 +17,10 @@ from __future__ import annotations
 from collections.abc import Container
 from functools import partial
 
-from symgrad.codegen.loops.canonical import renamed
-from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
+from symgrad.codegen.loops.language import For, Kernel, Product, Stmt
 from symgrad.codegen.loops.rewrite import statements
-from symgrad.codegen.program.fuse_batches import from_starts, merged_param
-from symgrad.codegen.program.language import Argument, Instr, Launch, Program
-from symgrad.codegen.program.launch_fusions import LaunchFusions
+from symgrad.codegen.program.language import Instr, Launch, Program
+from symgrad.codegen.program.launch_fusions import JointParams, LaunchFusions, can_be_joined
 from symgrad.codegen.program.moving import gathered
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.schedule.block_memory import block_kernel
@@ -38,7 +36,6 @@ from symgrad.cost_model import (
     MOST_STATEMENTS_OF_BATCH,
     PIECES,
 )
-from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import replace
 
 
@@ -57,49 +54,29 @@ class _BlockGroup:
     def __init__(self, count: int) -> None:
         self.count = count
         self.launches: list[Launch] = []
-        self.params: dict[str, Param] = {}
+        self.joint = JointParams()
         self.body: tuple[Stmt, ...] = ()
         self.fusion = Fusion((), (), ())
-        self._names: dict[Argument, str] = {}
-
-    @property
-    def arguments(self) -> dict[str, Buffer]:
-        return {n: a for a, n in self._names.items() if isinstance(a, Buffer)}
 
     def shares(self, launch: Launch) -> bool:
         """Return whether a launch touches much of what the group touches."""
         return not self.launches or any(
-            p.nbytes >= BYTES_SWEPT and a in self._names
+            p.nbytes >= BYTES_SWEPT and a in self.joint.names
             for a, p in zip(launch.arguments, launch.kernel.params, strict=True)
         )
 
     def join(self, launch: Launch) -> bool:
         """Add a launch behind the others; return whether a loop of it can be one with theirs."""
-        number = len(self.launches)
         kernel = _alone(launch.kernel)
-        names, params = dict(self._names), dict(self.params)
-        buffers = []
-        for at, param in enumerate(kernel.params):
-            argument = launch.arguments[at]
-            is_own = param.mode == "scratch"
-            name = f"scratch{number}.{at}"
-            name = name if is_own else names.setdefault(argument, f"a{len(names)}")
-            buffers.append(name)
-            count = param.count if is_own else launch.starts[at] + param.count
-            own = replace(param, name=name, count=count)
-            merged = merged_param(params.get(name), own, first=False)
-            if merged is None:
-                return False
-            params[name] = merged
-        if len({*buffers}) < len(buffers):
+        found = self.joint.joined(launch, kernel, len(self.launches))
+        if found is None:
             return False
-        apart = renamed(kernel, buffers, f"m{number}")
-        starts = dict(zip(buffers, launch.starts, strict=True))
-        body = (*self.body, *from_starts(apart.body, starts))
+        joint, more = found
+        body = (*self.body, *more)
         fusion = fuse_along(body, PIECE, self.count)
         if fusion is None or len(fusion.body) <= len(self.fusion.body):
             return False
-        self._names, self.params, self.body, self.fusion = names, params, body, fusion
+        self.joint, self.body, self.fusion = joint, body, fusion
         self.launches.append(launch)
         return True
 
@@ -148,14 +125,11 @@ class _BlockFusions:
     def _is_plain(self, launch: Launch) -> bool:
         """Return whether a launch sweeps over much, in loops that can be seen."""
         kernel = launch.kernel
-        is_plain = not launch.statuses and all(
-            isinstance(a, Buffer) and (a.place != "variable" or p.mode == "in")
-            for a, p in zip(launch.arguments, kernel.params, strict=True)
-        )
         is_large = any(p.nbytes >= BYTES_SWEPT for p in kernel.params)
         is_shared = any(isinstance(s, Product) and s.parallel for s in statements(kernel.body))
         has_loops = launch.kernel.name not in self._by_rows and bool(_loops(kernel))
-        return is_plain and is_large and has_loops and not is_shared and can_be_fused(kernel.body)
+        is_seen = not is_shared and can_be_fused(kernel.body)
+        return can_be_joined(launch) and is_large and has_loops and is_seen
 
     def _joins(self, group: _BlockGroup, instr: Instr) -> bool:
         is_plain = isinstance(instr, Launch) and self._is_plain(instr)
@@ -163,9 +137,9 @@ class _BlockFusions:
 
     def _launch(self, group: _BlockGroup) -> Launch:
         """Return one launch for those of a group."""
-        arguments, within = group.arguments, self.made.own_temporaries(group.launches)
-        own = {n for n in group.params if n not in arguments or arguments[n] in within}
-        params = tuple(group.params.values())
+        arguments, within = group.joint.arguments, self.made.own_temporaries(group.launches)
+        own = {n for n in group.joint.params if n not in arguments or arguments[n] in within}
+        params = tuple(group.joint.params.values())
         kernel = block_kernel(group.fusion, group.count, params, own, self._machine)
         return self.made.launch(group.launches, kernel, arguments)
 

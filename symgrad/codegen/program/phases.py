@@ -19,7 +19,7 @@ from symgrad.codegen.loops.language import For, Index, Kernel, Let, Load, Store
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.program.language import Argument, Instr, Slice, launches_of
 from symgrad.cost_model import CYCLES_OF_SPLIT_LOAD, CYCLES_OF_SPLIT_STORE, LEAST_BYTES_IN_PHASE
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.passes.fusion.buffers import Buffer
 
 # Cycles of vectors that begin so many bytes behind the beginning of a cache line.

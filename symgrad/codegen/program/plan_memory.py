@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from symgrad.cost_model import BYTES_APART, LEAST_BYTES_APART, SPARE_OF_ARENA
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import dataclass
 
 _MOST_COMPARED = 256  # requests, each with all others: a millisecond an order

@@ -26,9 +26,10 @@ from symgrad.codegen.program.language import (
     SwitchInstr,
     WhileInstr,
 )
+from symgrad.graph.aligned import aligned_empty
 from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_calls import call_foreign
-from symgrad.graph.types import Array, State, aligned_empty, as_reals
+from symgrad.graph.types import Array, State, as_reals
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import dataclass
 

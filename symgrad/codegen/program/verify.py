@@ -40,9 +40,10 @@ from symgrad.codegen.program.language import (
 from symgrad.codegen.program.registers import addressed, written_by
 from symgrad.codegen.program.verify_memory import verify_memory
 from symgrad.codegen.schedule.relocate import statuses_of
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.dtypes import DType, bool_, int64
 from symgrad.graph.foreign_functions import PassedOperand, PassedWorkspace
-from symgrad.graph.types import ALIGNMENT, TensorType, is_unbounded
+from symgrad.graph.types import TensorType, is_unbounded
 from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import dataclass
 

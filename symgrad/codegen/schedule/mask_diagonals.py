@@ -1,10 +1,11 @@
-"""Where masks hold: between which diagonals of a matrix the condition of a select is true.
+"""Mask analysis: between which diagonals of a matrix the condition of a select is true.
 
     t1: bool = m[64*i + j]                                 // data that is the same in each step
     t2: i64 = index(i + 64*b)  t3: i64 = index(j)  t4: bool = ge(t2, t3)   // or made of indices
 
-What masks in memory hold is given; what is made of indices is computed by the interpreter. Where a
-loop around goes through blocks of rows, the diagonals of each are as many rows further on.
+What masks in memory hold is given; what is made of indices has a closed form (`affine_masks.py`) or
+is computed by the interpreter. Where a loop around goes through blocks of rows, the diagonals of
+each are as many rows further on.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.rewrite import arguments, index_names
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.strided import NO_SHIFT
+from symgrad.codegen.schedule.affine_masks import ColumnSpans, affine_spans
 from symgrad.cost_model.products import LARGEST_MASK
 from symgrad.graph.dtypes import bool_
 from symgrad.records import dataclass
@@ -76,18 +78,23 @@ def diagonals_of(
     found = found or _of_indices(condition, values, axes, extents)
     if found is None:
         return None
-    around, holds = found
-    rows, *turns = np.nonzero(holds.any(axis=1))
+    around, spans = found
+    rows, *turns = np.nonzero(spans.first <= spans.last)
     if not len(rows):
         return None
-    last = holds.shape[1] - 1
-    low = holds.argmax(axis=1)[(rows, *turns)] - rows
-    high = last - holds[:, ::-1].argmax(axis=1)[(rows, *turns)] - rows
+    low, high = (side[(rows, *turns)] - rows for side in (spans.first, spans.last))
     moves = [_move(low, high, turns, number, n) for number, (_, n) in enumerate(around)]
     moved = sum((by * turn for by, turn in zip(moves, turns, strict=True)), np.zeros_like(rows))
     terms = [(name, by) for (name, _), by in zip(around, moves, strict=True) if by]
     first, stop = int((low - moved).min()), int((high - moved).max()) + 1
     return ShiftedDiagonals(first, stop, index_of(*terms))
+
+
+def _spans(holds: _Numbers) -> ColumnSpans:
+    """Return in which columns a mask holds, given by row, column and loops around."""
+    columns = holds.shape[1]
+    last = columns - 1 - holds[:, ::-1].argmax(axis=1)
+    return ColumnSpans(np.where(holds.any(axis=1), holds.argmax(axis=1), columns), last)
 
 
 def _move(
@@ -120,8 +127,8 @@ def _around(names: Sequence[str], axes: Sequence[_Axis], extents: Mapping[str, i
 
 def _loaded(
     value: Expr | None, masks: Masks, axes: tuple[_Axis, _Axis], extents: Mapping[str, int]
-) -> tuple[list[_Axis], _Numbers] | None:
-    """Return the loops around, and where a mask in memory holds: by row, column and these."""
+) -> tuple[list[_Axis], ColumnSpans] | None:
+    """Return the loops around, and where a mask in memory holds: by row and these."""
     if not isinstance(value, Load) or value.buffer not in masks:
         return None
     index = value.index
@@ -133,7 +140,7 @@ def _loaded(
     for number, (name, extent) in enumerate((*axes, *around)):
         steps = np.arange(extent) * index.coefficient(name)
         place = place + steps.reshape([-1 if n == number else 1 for n in range(2 + len(around))])
-    return around, masks[value.buffer][place]
+    return around, _spans(masks[value.buffer][place])
 
 
 def _of_indices(
@@ -141,7 +148,7 @@ def _of_indices(
     values: Mapping[str, Expr],
     axes: tuple[_Axis, _Axis],
     extents: Mapping[str, int],
-) -> tuple[list[_Axis], _Numbers] | None:
+) -> tuple[list[_Axis], ColumnSpans] | None:
     """Return the same of a condition that is made of indices alone."""
     lets: dict[str, Let] = {}
     if not _collect(condition, values, lets):
@@ -150,19 +157,34 @@ def _of_indices(
     if not _are_known(names, axes, extents):
         return None
     around = _around(names, axes, extents)
-    loops = (*axes, *around)
-    shape = [extent for _, extent in loops]
-    if math.prod(shape) > LARGEST_MASK:
+    row, column = axes
+    rows = (row, *around)
+    if math.prod(extent for _, extent in rows) > LARGEST_MASK:
         return None
+    known = {let.name: let.value for let in lets.values()}
+    spans = affine_spans(Ref(condition, bool_), known, rows, column)
+    if spans is not None:
+        return around, spans
+    loops = (*axes, *around)
+    if math.prod(extent for _, extent in loops) > LARGEST_MASK:
+        return None
+    once = [(name, 1) for name in dict.fromkeys(names) if name not in dict(loops)]
+    return around, _spans(_interpreted(condition, tuple(lets.values()), loops, once))
+
+
+def _interpreted(
+    condition: str, lets: tuple[Let, ...], loops: Sequence[_Axis], once: Sequence[_Axis]
+) -> _Numbers:
+    """Return a condition at each place of `loops`; loops of one turn are around."""
+    shape = [extent for _, extent in loops]
     places = [(name, math.prod(shape[n + 1 :])) for n, (name, _) in enumerate(loops)]
     store = Store("mask", index_of(*places), Ref(condition, bool_))
-    body: tuple[Stmt, ...] = (*lets.values(), store)
-    once = [(name, 1) for name in dict.fromkeys(names) if name not in dict(loops)]
+    body: tuple[Stmt, ...] = (*lets, store)
     for name, extent in reversed((*once, *loops)):
         body = (For(name, extent, body),)
     mask = Param("mask", bool_, math.prod(shape), "out")
     kernel = canonical(Kernel("mask", (mask,), body))
-    return around, _computed(_OfText(print_kernel(kernel), kernel)).reshape(shape)
+    return _computed(_OfText(print_kernel(kernel), kernel)).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,8 @@ def dot(a: Any, b: Any, /) -> Tensor:
     """Multiply as NumPy's `dot`.
 
     A scalar multiplies each element; otherwise sums run over the last axis of `a` and the second
-    to last of `b`, or its only one.
+    to last of `b`, or its only one. The dtype is the common one, and the gradient that of `matmul`.
+    Raises `ShapeError` if the sizes of these axes differ.
 
     >>> sg.run(sg.dot([1.0, 2.0], [3.0, 4.0]))
     array(11., dtype=float32)

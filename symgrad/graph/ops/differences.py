@@ -23,7 +23,8 @@ def diff(
     """Compute the `n`-th differences of neighbours along `axis`, which becomes shorter by n.
 
     `prepend` and `append` are joined to `x` along the axis first; a scalar as one element. Of bools
-    it says where neighbours differ. Raises `ShapeError` for a negative `n`.
+    it says where neighbours differ. The gradient by an element is that of the difference it ends,
+    less that of the one it begins. Raises `ShapeError` for a negative `n`.
 
     >>> sg.run(sg.diff(sg.constant([1, 4, 9, 16]), n=2))
     array([2, 2], dtype=int32)

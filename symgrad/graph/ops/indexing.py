@@ -22,6 +22,7 @@ from symgrad.graph.operands import (
     made_by_numpy,
     normalize_axis,
     promote_operands,
+    refuse_tensors,
 )
 from symgrad.graph.ops.arithmetic import minimum
 from symgrad.graph.ops.comparison import equal
@@ -158,6 +159,7 @@ def one_hot(indices: Any, depth: Dim, dtype: DTypeLike = dtypes.float32, axis: i
         raise DTypeError(
             "one_hot", f"indices: {index.type} are of no integer dtype", source=user_source()
         )
+    refuse_tensors("one_hot", [depth])
     position = normalize_axis("one_hot", axis, index.ndim + 1)
     column = expand_dims(as_int64(index), axis=position)
     shape = (*index.shape[:position], depth, *index.shape[position:])

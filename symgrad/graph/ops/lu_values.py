@@ -1,4 +1,4 @@
-"""What LU factors say of matrices: determinants, their signs, pivots, transposed inverses.
+"""LU factorisation: determinants, their signs, pivots and transposed inverses of its factors.
 
 Nothing here is an op: see `determinant.py` and `cofactors.py`.
 """

@@ -13,7 +13,14 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, cast, made_by_numpy, meet_shapes, normalize_axis
+from symgrad.graph.operands import (
+    as_tensor,
+    cast,
+    made_by_numpy,
+    meet_shapes,
+    normalize_axis,
+    refuse_tensors,
+)
 from symgrad.graph.ops.arithmetic import divide, maximum
 from symgrad.graph.ops.comparison import greater_equal, less, logical_and, where
 from symgrad.graph.ops.conversion import size_of
@@ -165,6 +172,7 @@ def _segments(
 ) -> Tensor:
     """Scatter `rows` into `num_segments` rows of `start`, which changes nothing it is added to."""
     ids = _ids(op, rows, segment_ids)
+    refuse_tensors(op, [num_segments])
     if isinstance(num_segments, bool) or not isinstance(num_segments, int | np.integer | Size):
         raise DTypeError(
             op, f"num_segments must be an int, it is {num_segments!r}", source=user_source()
@@ -205,7 +213,8 @@ def gather_nd(x: Any, indices: Any) -> Tensor:
 
     The result is (*indices.shape[:-1], *x.shape[k:]) for vectors of k integers, which index the
     first k axes. A negative index counts from the end; one out of range is an
-    `IndexOutOfRangeError` when the program runs.
+    `IndexOutOfRangeError` when the program runs. The gradient adds up at each place that is read.
+    Raises `ShapeError` for vectors longer than `x` has axes, `DTypeError` for floats.
 
         >>> x = sg.placeholder((2, 3))
         >>> sg.compile([x], sg.gather_nd(x, [[1, 0], [0, 2]]))(np.float32([[0, 1, 2], [3, 4, 5]]))

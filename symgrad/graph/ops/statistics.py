@@ -125,7 +125,8 @@ def average(
     """Compute the mean over `axis`, weighted by `weights` if there are any.
 
     `weights` has the shape of `x`, or that of `axis`. With `returned` the result is a pair of the
-    average and the sum of the weights. Raises `ShapeError` for weights of another shape.
+    average and the sum of the weights; both have gradients by `x` and by `weights`. Integers are
+    averaged in float32. Raises `ShapeError` for weights of another shape.
 
     >>> sg.run(sg.average([1.0, 2.0, 4.0], weights=[3.0, 1.0, 0.0]))
     array(1.25, dtype=float32)
@@ -191,6 +192,9 @@ def nanprod(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
 @public(functions=[np.nanmax])
 def nanmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Take the greatest element along `axis` that is no nan; nan where all are.
+
+    The dtype is that of `x`. The gradient goes to the greatest, equal shares to several, and is 0
+    where all are nan. Raises `ShapeError` for an axis without elements.
 
     >>> sg.run(sg.nanmax([1.0, np.nan, 3.0]))
     array(3., dtype=float32)

@@ -18,7 +18,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.operands import as_tensor, normalize_axis, refuse_tensors
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, divide
 from symgrad.graph.structures import AxisMap, Reduce, Reshape, View
@@ -97,6 +97,7 @@ def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
     """
     x = as_tensor(x)
     wanted = tuple(shape)
+    refuse_tensors("broadcast_to", wanted)
     return x if x.shape == wanted else apply(broadcast_to_op, x, shape=wanted)
 
 
@@ -170,6 +171,7 @@ def reshape(x: Any, /, shape: Dim | Sequence[Dim], *, copy: bool | None = None) 
     """
     x = as_tensor(x)
     sizes = (shape,) if isinstance(shape, int | Size) else tuple(shape)
+    refuse_tensors("reshape", sizes)
     wanted = _resolve_shape(x.type, sizes)
     return x if x.shape == wanted else apply(reshape_op, x, shape=wanted)
 
@@ -293,6 +295,9 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
 @public(is_standard=True, functions=[np.squeeze])
 def squeeze(x: Any, /, axis: Any = None) -> Tensor:
     """Remove the axes `axis`, all of size 1; every axis of size 1 for None.
+
+    The dtype stays. Raises `ShapeError` for an axis of another size, `AxisError` for one that `x`
+    does not have.
 
     >>> sg.squeeze(sg.zeros((1, 3, 1)), axis=0).shape
     (3, 1)

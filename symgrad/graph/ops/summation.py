@@ -38,7 +38,9 @@ def einsum(subscripts: str, /, *operands: Any) -> Tensor:
     """Sum products of `operands` over the labels that the result does not have.
 
     `subscripts` is as in NumPy: `"ij,jk->ik"`, with `...`, repeated labels and an implicit result.
-    An axis of size 1 is not stretched to another size, except under `...`.
+    An axis of size 1 is not stretched to another size, except under `...`. The result has the
+    common dtype of the operands; the gradient by one is the einsum of the cotangent and the others.
+    Raises `ShapeError` if sizes of a label differ, or labels are not as many as axes.
 
     >>> sg.run(sg.einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))
     array([21., 43.], dtype=float32)

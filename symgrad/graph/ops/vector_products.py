@@ -58,7 +58,8 @@ def kron(a: Any, b: Any, /) -> Tensor:
     """Kronecker product: `b` times each element of `a`, in its place as a block.
 
     Of two matrices of m x n and p x q the result has mp x nq; of two tensors sizes multiply axis by
-    axis, where axes of size 1 stand before those of the one that has fewer.
+    axis, where axes of size 1 stand before those of the one that has fewer. The dtype is the common
+    one; the gradient by each is summed over the blocks, weighted by the other.
 
     >>> sg.run(sg.kron([1, 10], [1, 2, 3]))
     array([ 1,  2,  3, 10, 20, 30], dtype=int32)

@@ -10,7 +10,13 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, made_by_numpy, normalize_axes, normalize_axis
+from symgrad.graph.operands import (
+    as_tensor,
+    made_by_numpy,
+    normalize_axes,
+    normalize_axis,
+    refuse_tensors,
+)
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
@@ -175,6 +181,7 @@ def tile(x: Any, repetitions: Any, /) -> Tensor:
 def _repetitions(repetitions: Any) -> tuple[Dim, ...]:
     is_one = isinstance(repetitions, Size) or not np.iterable(repetitions)
     given = (repetitions,) if is_one else tuple(repetitions)
+    refuse_tensors("tile", given)
     counts = tuple(int(n) if isinstance(n, np.integer) else n for n in given)
     if not all(isinstance(n, int | Size) for n in counts):
         problem = f"repetitions {repetitions!r} are no integers"

@@ -12,7 +12,8 @@ from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.native.jit import load_object
 from symgrad.codegen.native.objects import object_of
 from symgrad.codegen.native.team import team_symbols
-from symgrad.graph.types import Array, aligned_empty, read_states, write_states
+from symgrad.graph.aligned import aligned_empty
+from symgrad.graph.types import Array, read_states, write_states
 from symgrad.graph.whole_copies import at_one_moment
 from symgrad.runtime.entry import LockUse, steps_held
 from symgrad.runtime.executable import Executable

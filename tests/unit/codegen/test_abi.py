@@ -18,8 +18,9 @@ from symgrad.codegen.c_interface.abi import (
     plan_interface,
 )
 from symgrad.codegen.c_interface.module import emit_interface
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.graph import Graph, Update
-from symgrad.graph.types import ALIGNMENT, ArrayLiteral
+from symgrad.graph.types import ArrayLiteral
 from tests.support.floors import program_for
 
 

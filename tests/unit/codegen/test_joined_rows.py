@@ -74,7 +74,7 @@ def test_an_index_of_a_single_column_is_out_of_range_where_the_user_wrote_it(ind
     step = sg.compile([X, W, AT], sg.concat([columns, X], axis=1))
     at = np.zeros(N, "int64")
     at[N - 1] = index
-    with pytest.raises(sg.IndexOutOfRangeError, match=f"gather: index {index} .*") as raised:
+    with pytest.raises(sg.IndexOutOfRangeError, match=f"take: index {index} .*") as raised:
         step(np.zeros((N, 26)), np.zeros((N, 5)), at)
     assert "test_joined_rows.py" in str(raised.value)
 

@@ -13,8 +13,8 @@ from symgrad.codegen.contract.plans import blocks, search
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
+from symgrad.graph.aligned import aligned_empty
 from symgrad.graph.graph import Graph
-from symgrad.graph.types import aligned_empty
 from tests.support.floors import Memory, Variant, run_variants
 
 # Rows, columns and k: tiles of two heights, one tile, steps that divide by 3 and that do not.

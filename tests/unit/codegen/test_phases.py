@@ -11,8 +11,9 @@ import symgrad as sg
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.program.language import Launch
 from symgrad.codegen.program.phases import phases_of
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.dtypes import float64
-from symgrad.graph.types import ALIGNMENT, TensorType
+from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
 
 KERNEL = """kernel @k(in b0: f64[1000], out b1: f64[1000]) {

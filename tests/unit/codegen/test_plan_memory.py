@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from symgrad.codegen.program import plan_memory as module
 from symgrad.codegen.program.plan_memory import Request, plan_memory
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 
 Lifetime = Callable[[random.Random, int, int], tuple[int, int]]
 

@@ -19,8 +19,8 @@ from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.strided import Modulus, Quotient
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
+from symgrad.graph.aligned import aligned_empty
 from symgrad.graph.graph import Graph
-from symgrad.graph.types import aligned_empty
 from tests.support.floors import Memory, Variant, compile_for, run_variants
 
 # Rows, columns and k: short tiles, narrow panels, edges of whole vectors and of others.

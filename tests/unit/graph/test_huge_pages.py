@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from symgrad.graph.aligned import ALIGNMENT, aligned_copy, aligned_empty, aligned_zeros
 from symgrad.graph.huge_pages import HUGE_BYTES, fresh_zeros
-from symgrad.graph.types import ALIGNMENT, aligned_copy, aligned_empty, aligned_zeros
 
 _SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 

@@ -126,6 +126,6 @@ def test_what_is_weighed_is_in_the_decisions(count, reason):
 def test_an_index_out_of_range_is_one_of_the_array_that_was_given(sizes):
     x, i = sg.placeholder(sizes, name="x"), sg.placeholder((1000,), "int64", name="i")
     step = sg.compile([x, i], sg.permute_dims(sg.take(x, i, axis=1) * 2.0, (1, 2, 0)))
-    message = r"gather: index 300 is out of range for axis 1 of size 300 of f32\[26, 300, 3\]"
+    message = r"take: index 300 is out of range for axis 1 of size 300 of f32\[26, 300, 3\]"
     with pytest.raises(sg.IndexOutOfRangeError, match=message):
         step(np.ones((26, 300, 3), "float32"), np.full(1000, 300))

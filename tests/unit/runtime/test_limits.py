@@ -12,8 +12,8 @@ from symgrad.codegen.llvm.limits import FLOPS, STREAM, emit_limits, flops_of
 from symgrad.codegen.native.jit import emit_object, load_object, optimize
 from symgrad.codegen.target import target_named
 from symgrad.graph import dtypes
+from symgrad.graph.aligned import aligned_empty
 from symgrad.graph.dtypes import DType
-from symgrad.graph.types import aligned_empty
 from symgrad.runtime.limits import Limits, machine_limits
 
 LIMITS = Limits({"float32": 100.0, "float64": 50.0}, {1000: 80.0, 10_000: 20.0})

@@ -15,7 +15,7 @@ from symgrad.cost_model.products import (
     SHORT_PIECE,
     STEPS_A_LINE,
 )
-from symgrad.graph.types import ALIGNMENT
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import replace
 
 

@@ -1,4 +1,4 @@
-"""Which operands of a GEMM are packed, and how: what pays by strides and by how often one is read.
+"""Packing (GEMM): which operands are packed, and how; what pays by strides and by reuse.
 
 How large the packed blocks are is decided in `planning`.
 """

@@ -18,8 +18,8 @@ from symgrad.codegen.contract.methods import Axis, GoesOn, Method, Packing
 from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
 from symgrad.codegen.loops.strided import Diagonals, ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model.products import MOST_STEPS_A_LINE, STEPS_A_ROW
+from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.dtypes import DType
-from symgrad.graph.types import ALIGNMENT
 from symgrad.records import dataclass
 
 
