@@ -20,7 +20,8 @@ In the first iterations a later stage works on the first row before an earlier o
 finds zeros that are stored before the loop, and in the last ones an earlier stage does the last row
 again. Each buffer is written by one stage, before it is read, so that what is there in the end is
 what belongs there. Scratch memory is a ring of as many rows as there are from the first stage that
-uses it to the last one. No result changes.
+uses it to the last one, and of a power of two: the place of a row in it is then some bits of its
+number, of which a division would be as many instructions as a vector has. No result changes.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _rows_kept(stages: Sequence[StageBody], scratch: Mapping[str, int], apart: i
     for name in scratch:
         numbers = [number for number, names in enumerate(used) if name in names]
         span = max(span, numbers[-1] - numbers[0])
-    return 1 + apart * span
+    return 1 << (apart * span).bit_length()
 
 
 def _placed(loop: For, row: str, delay: int, longest: int) -> Iterator[Plain]:
