@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.loops.language import Let, Op
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.bound_exponentials import bound_exponentials
+from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from tests.support.floors import run_native
+from tests.support.row_programs import compiled_rows, row_program
 
 _ROWS = """
 kernel @rows(in x: f32[4096], inout w: f32[4096], out most: f32[32], out y: f32[4096]) {
@@ -90,17 +95,46 @@ def test_what_is_stored_to_is_no_longer_known():
     assert "exp(t3)" in _bounded(inside)
 
 
-@pytest.mark.parametrize("opt_level", [0, 3])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_rows_with_infinities_and_nan_are_as_numpy_has_them(dtype: str, opt_level: int) -> None:
+def _special_rows(dtype: str) -> np.ndarray:
     special = np.array([np.inf, -np.inf, np.nan, 3e38, -3e38, 0.0, -0.0, 90.0, -104.0], dtype)
-    rows = np.random.default_rng(3).choice(special, (512, 128)).astype(dtype)
-    rows[::7] = np.random.default_rng(4).normal(size=(74, 128)) * 40
-    rows[::5, 3] = np.nan
+    rows = np.random.default_rng(3).choice(special, (2048, 64)).astype(dtype)
+    rows[::2] = np.random.default_rng(4).normal(size=(1024, 64)) * 40
+    rows[::10, 3] = np.nan
+    rows[::14, 5] = np.inf
+    return rows
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+def test_special_rows_have_the_same_bits(function: str, threads: Threads) -> None:
+    graph = row_program(function, 2048)
+    bounded = compiled_rows(graph, threads)
+    plain = compiled_rows(graph, threads, "bound-exponentials")
+    names = [
+        {
+            s.value.name
+            for launch in step.program.launches
+            for s in statements(launch.kernel.body)
+            if isinstance(s, Let) and isinstance(s.value, Op)
+        }
+        for step in (bounded, plain)
+    ]
+    assert "decay" in names[0]
+    assert "exp" in names[1]
+    assert "decay" not in names[1]
+    arrays = [_special_rows("float32"), np.ones((2048, 64), np.float32)]
+    wanted = run_native(plain, arrays).outputs
+    for found, want in zip(run_native(bounded, arrays).outputs, wanted, strict=True):
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_rows_are_as_numpy_has_them(dtype: str, target: str) -> None:
+    rows = _special_rows(dtype)
     x = sg.placeholder(rows.shape, dtype)
-    step = sg.compile([x], sg.nn.softmax(x), opt_level=opt_level)
-    if opt_level:
-        assert "decay" in step.ir("loops")
+    step = sg.compile([x], sg.nn.softmax(x), target=target)
+    assert "decay" in step.ir("loops")
     with np.errstate(all="ignore"):
         e = np.exp(rows - np.fmax.reduce(rows, axis=1, keepdims=True))
         wanted = e / e.sum(1, keepdims=True)
