@@ -7,6 +7,7 @@ one row an operation. A row says which kinds of element it takes and what it giv
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Protocol, TypeVar
 
 from symgrad.graph.dtypes import DType
@@ -23,7 +24,8 @@ class ScalarOp:
     """One scalar operation: how many arguments, of which kind, what result, how costly.
 
     What takes `bits` takes integers and bools, which have one.
-    `flops` counts the arithmetic the operation stands for as the profile reports it.
+    `flops` counts the arithmetic the operation stands for as the profile reports it. Arguments
+    above `highest` have no meaning: who writes the operation has proved that there are none.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ScalarOp:
     gives: Gives
     flops: int
     meaning: str
+    highest: float = math.inf
 
 
 _ROWS = (
@@ -57,6 +60,7 @@ _ROWS = (
     ScalarOp("copysign", 2, "float", "same", 1, "|a| with the sign bit of b"),
     ScalarOp("nextafter", 2, "float", "same", 3, "the float next to a towards b; b if equal"),
     ScalarOp("exp", 1, "float", "same", 12, "e**a"),
+    ScalarOp("decay", 1, "float", "same", 12, "e**a of an a that is nan or not above 0", highest=0.0),  # noqa: E501 - a table row
     ScalarOp("expm1", 1, "float", "same", 16, "e**a - 1, accurate near 0"),
     ScalarOp("log", 1, "float", "same", 16, "natural logarithm"),
     ScalarOp("log1p", 1, "float", "same", 20, "log(1 + a), accurate near 0"),

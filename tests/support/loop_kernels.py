@@ -56,10 +56,12 @@ MOST_PARTS = 5
 ELEMENTARY = frozenset(
     (
         *("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "pow", "cbrt", "hypot", "rsqrt"),
-        *("sin", "cos", "tan", "sinpi", "cospi", "asin", "acos", "atan", "atan2"),
+        *("decay", "sin", "cos", "tan", "sinpi", "cospi", "asin", "acos", "atan", "atan2"),
         *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfinv"),
     )
 )
+# Operations that have a meaning for whatever is drawn.
+_TOTAL = frozenset(name for name, row in SCALAR_OPS.items() if row.highest == math.inf)
 _FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-05, 3e38, math.inf, -math.inf, math.nan)
 
 
@@ -330,9 +332,9 @@ def _takes(takes: str, dtype: DType) -> bool:
 
 
 @st.composite
-def kernels(draw: Draw, ops: frozenset[str] = frozenset(SCALAR_OPS)) -> Kernel:
-    """Draw a well-formed kernel whose scalar operations are among `ops`."""
-    return _Draft(draw, ops).kernel()
+def kernels(draw: Draw, ops: frozenset[str] = _TOTAL) -> Kernel:
+    """Draw a well-formed kernel whose scalar operations are among `ops`, and total."""
+    return _Draft(draw, ops & _TOTAL).kernel()
 
 
 def random_buffers(kernel: Kernel, seed: int) -> dict[str, NDArray[Any]]:

@@ -163,6 +163,7 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "copysign": np.copysign,
     "nextafter": np.nextafter,
     "exp": _in_double(np.exp),
+    "decay": _in_double(np.exp),
     "expm1": _in_double(np.expm1),
     "log": _in_double(np.log),
     "log1p": _in_double(np.log1p),

@@ -31,6 +31,7 @@ from symgrad.codegen.program.share_in_loops import share_in_loops
 from symgrad.codegen.program.stream_stacks import stream_stacks
 from symgrad.codegen.program.verify import verify_instrs, verify_program
 from symgrad.codegen.schedule.accumulate_columns import accumulate_columns
+from symgrad.codegen.schedule.bound_exponentials import bound_exponentials
 from symgrad.codegen.schedule.distribute_scalars import distribute_scalars
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.split_matches import split_matches
@@ -192,6 +193,14 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         },
     ),
     ProgramPass(
+        "bound-exponentials",
+        lambda program, _: rewrite_kernels(program, bound_exponentials),
+        after={
+            "fuse-sweeps": "the greatest of a row is found in the kernel that takes exponentials",
+            "fuse-products": "and so it is in one that makes the rows",
+        },
+    ),
+    ProgramPass(
         "accumulate-columns",
         lambda program, given: rewrite_kernels(
             program, lambda kernel: accumulate_columns(kernel, given.target)
@@ -217,6 +226,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "contract-temporaries": "rows are contracted that one loop walks through",
             "distribute-scalars": "what is late in a row leaves the loop over rows",
             "split-matches": "and a match in a row is taken apart",
+            "bound-exponentials": "what is known of a row is of the one that is at hand",
             "accumulate-columns": "and the last stage adds to sums of columns",
         },
     ),
@@ -227,6 +237,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "contract-temporaries": "rows are contracted that one loop walks through",
             "distribute-scalars": "what is late in a row leaves the loop over rows",
             "split-matches": "and a match in a row is taken apart",
+            "bound-exponentials": "what is known of a row is of the one that is at hand",
             "ask-for-rows": "which sweep over a row asks is chosen of all of them",
             "accumulate-columns": "and adds to sums of columns",
             "pipeline-rows": "rows are beside each other where they cannot be in a pipeline",

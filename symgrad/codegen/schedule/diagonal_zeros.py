@@ -84,7 +84,7 @@ def leave_out_zeros(kernel: Kernel, masks: Masks, target: Target) -> Kernel:
 def _mask_of(store: Store, values: Mapping[str, Expr]) -> str | None:
     """Return the value that chooses between what is stored and 0, None if nothing does."""
     value = _value_of(store.value, values)
-    if isinstance(value, Op) and value.name == "exp":
+    if isinstance(value, Op) and value.name in ("exp", "decay"):
         value, zero = _value_of(value.args[0], values), -math.inf
     else:
         zero = 0.0

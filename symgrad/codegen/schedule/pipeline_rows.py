@@ -20,7 +20,9 @@ In the first iterations a later stage works on the first row before an earlier o
 finds zeros that are stored before the loop, and in the last ones an earlier stage does the last row
 again. Each buffer is written by one stage, before it is read, so that what is there in the end is
 what belongs there. Scratch memory is a ring of as many rows as there are from the first stage that
-uses it to the last one. No result changes.
+uses it to the last one, and of a power of two if rows are short: the place of one in it is then
+some bits of its number, where a division would be as many instructions as a vector has. No result
+changes.
 """
 
 from __future__ import annotations
@@ -131,13 +133,16 @@ def _asks(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
 
 
 def _rows_kept(stages: Sequence[StageBody], scratch: Mapping[str, int], apart: int) -> int:
-    """Return of how many rows scratch memory is: those between two stages that use the same."""
+    """Return of how many rows scratch memory is: those between two stages that use the same.
+
+    Of short rows, of which two are between stages, it is a power of two of them.
+    """
     used = [loaded | stored for loaded, stored in map(buffers_used, stages)]
     span = 0
     for name in scratch:
         numbers = [number for number, names in enumerate(used) if name in names]
         span = max(span, numbers[-1] - numbers[0])
-    return 1 + apart * span
+    return 1 + span if apart == 1 else 1 << (apart * span).bit_length()
 
 
 def _placed(loop: For, row: str, delay: int, longest: int) -> Iterator[Plain]:

@@ -114,6 +114,8 @@ def test_every_scalar_operation_has_a_meaning():
         ("nextafter", "f32", (1, 2), 1 + 2.0**-23),
         ("nextafter", "f64", (1, 0), 1 - 2.0**-53),
         ("exp2", "f64", (-1074,), 5e-324),
+        ("decay", "f64", (-1,), math.exp(-1)),
+        ("decay", "f64", (-math.inf,), 0),
         ("log2", "f32", (2.0**-149,), -149),
         ("log10", "f64", (1e300,), 300),
         ("tan", "f64", (1,), math.tan(1)),

@@ -39,6 +39,7 @@ EXACT: dict[str, Callable[..., mpf]] = {
     "sqrt": mp.sqrt,
     "rsqrt": lambda x: 1 / mp.sqrt(x),
     "exp": mp.exp,
+    "decay": mp.exp,
     "expm1": mp.expm1,
     "log": mp.log,
     "log1p": mp.log1p,
@@ -96,7 +97,7 @@ def unary_regions(name: str, points: Points) -> list[Array]:
         return [np.abs(tiny), points.uniform(1, 4)]
     if name in REGIONS:
         return REGIONS[name](points)
-    if name in ("exp", "expm1", "sigmoid"):
+    if name in ("exp", "decay", "expm1", "sigmoid"):
         vanishing = (least - 1) * math.log(2)  # from here on it rounds to 0
         centres = (half_ln2, -half_ln2, 1.0397, low_normal, vanishing)
         edges = [points.around(centre) for centre in centres]
@@ -141,7 +142,8 @@ def arguments(name: str, dtype: DType, count: int, *, seed: int = 0) -> list[Arr
     if arity == 2:
         pairs = pow_regions(points) if name == "pow" else pair_regions(points)
         return [np.concatenate(column) for column in zip(*pairs, strict=True)]
-    return [np.concatenate([points.every_exponent(), *unary_regions(name, points)])]
+    every = np.concatenate([points.every_exponent(), *unary_regions(name, points)])
+    return [np.minimum(every, dtype.numpy.type(SCALAR_OPS[name].highest))]
 
 
 # Where the real function has a value: elsewhere it is nan.

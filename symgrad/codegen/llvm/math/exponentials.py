@@ -50,6 +50,11 @@ def emit_exp(f: Floats, x: Real) -> Real:
     return exp_of_pair(f, x, None)
 
 
+def emit_decay(f: Floats, x: Real) -> Real:
+    """Return e**x within 1.25 ulp for an x that is not above 0, or nan: bit for bit that of exp."""
+    return exp_of_pair(f, x, None, is_finite=True)
+
+
 def exp_of_pair(
     f: Floats, x: Real, low: Real | None, *, halvings: int = 0, is_finite: bool = False
 ) -> Real:

@@ -26,6 +26,8 @@ ULP_BOUNDS: dict[tuple[str, str], float] = {
     ("rsqrt", "f64"): 1.5,
     ("exp", "f32"): 1.25,
     ("exp", "f64"): 1.25,
+    ("decay", "f32"): 1.25,
+    ("decay", "f64"): 1.25,
     ("expm1", "f32"): 2.0,
     ("expm1", "f64"): 2.5,
     ("log", "f32"): 1.0,
@@ -86,7 +88,7 @@ ULP_BOUNDS: dict[tuple[str, str], float] = {
 # few of them, so but for those above a module is imported when a function of it is first asked for.
 _MODULES: dict[str, tuple[str, ...]] = {
     "error_function": ("erf", "erfinv"),
-    "exponentials": ("exp", "exp2", "expm1", "sigmoid", "tanh"),
+    "exponentials": ("decay", "exp", "exp2", "expm1", "sigmoid", "tanh"),
     "hyperbolic": ("acosh", "asinh", "atanh", "cosh", "sinh"),
     "inverse_trigonometry": ("acos", "asin", "atan", "atan2"),
     "logarithms": ("log", "log1p", "log2", "log10"),
