@@ -295,11 +295,7 @@ from symgrad.graph.ops.windows import dynamic_slice as dynamic_slice
 from symgrad.graph.ops.windows import dynamic_update_slice as dynamic_update_slice
 from symgrad.passes.gradients.aggregate import AggregationMethod as AggregationMethod
 from symgrad.passes.gradients.arguments import UnconnectedGradients as UnconnectedGradients
-from symgrad.passes.gradients.forward_mode import hvp as hvp
 from symgrad.passes.gradients.reverse_mode import gradients as gradients
-from symgrad.runtime.function import compile as compile
-from symgrad.runtime.function import run as run
-from symgrad.runtime.step import Step as Step
 from symgrad.tracebacks import shorten_tracebacks as _shorten_tracebacks
 
 # isort: split
@@ -346,13 +342,17 @@ if _TYPE_CHECKING:
     from symgrad.passes.gradients.custom_gradient import custom_gradient as custom_gradient
     from symgrad.passes.gradients.custom_gradient import grad_pass_through as grad_pass_through
     from symgrad.passes.gradients.explanation import explain_none as explain_none
+    from symgrad.passes.gradients.forward_mode import hvp as hvp
     from symgrad.passes.gradients.jacobian import hessians as hessians
     from symgrad.passes.gradients.jacobian import jacobian as jacobian
     from symgrad.runtime.checkpoint import restore as restore
     from symgrad.runtime.checkpoint import save as save
     from symgrad.runtime.export import export as export
+    from symgrad.runtime.function import compile as compile
+    from symgrad.runtime.function import run as run
     from symgrad.runtime.library import Library as Library
     from symgrad.runtime.library import load as load
+    from symgrad.runtime.step import Step as Step
     from symgrad.special.distributions import erfc as erfc
     from symgrad.special.distributions import erfinv as erfinv
     from symgrad.special.gamma import digamma as digamma
@@ -386,10 +386,13 @@ __all__ = [
             "symgrad.functional": ["function"],
             "symgrad.passes.gradients.custom_gradient": ["custom_gradient", "grad_pass_through"],
             "symgrad.passes.gradients.explanation": ["explain_none"],
+            "symgrad.passes.gradients.forward_mode": ["hvp"],
             "symgrad.passes.gradients.jacobian": ["hessians", "jacobian"],
             "symgrad.runtime.checkpoint": ["restore", "save"],
             "symgrad.runtime.export": ["export"],
+            "symgrad.runtime.function": ["compile", "run"],
             "symgrad.runtime.library": ["Library", "load"],
+            "symgrad.runtime.step": ["Step"],
             "symgrad.special.distributions": ["erfc", "erfinv"],
             "symgrad.special.gamma": ["digamma", "lgamma"],
         },

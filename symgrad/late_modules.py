@@ -1,8 +1,10 @@
 """Lazy loading: public modules that are imported when somebody asks for one of their names.
 
 A first step needs few of the modules that users may want, and importing takes a tenth of a
-millisecond for each at least. Which are late is said by the modules that list public names
-(`symgrad/__init__.py`); what looks through all public names, as hints of errors do, loads them.
+millisecond for each at least. Nor does a graph with its gradients need those of the compiler and
+LLVM, which take longer to import than all else: `sg.compile` is late, too. Which are late is said
+by the modules that list public names (`symgrad/__init__.py`); what looks through all public names,
+as hints of errors do, loads them.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from symgrad.call_errors import methods_refuse_arguments, named_in_errors
+from symgrad.collector import importing
 from symgrad.frontend.container import leafwise
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.public_ops import PUBLIC_OPS
@@ -73,7 +74,8 @@ def publish(
 
     def find(name: str) -> Any:
         if name in late_names:
-            value = getattr(importlib.import_module(late_names[name]), name)
+            with importing():
+                value = getattr(importlib.import_module(late_names[name]), name)
             return namespace.setdefault(name, _as_users_see(value, prefix))
         if name in missing:
             return importlib.import_module(f"{module}.{name}")

@@ -5,6 +5,7 @@ What NumPy would lose without a word is refused: what a mask says, and the upper
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def given_array(
 
 def _count_masked(value: Any, depth: int) -> int:
     """Return how many elements are masked of an array, or of those in lists of `depth` levels."""
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked_array(value):
         return int(np.sum(np.ma.getmaskarray(value)))
     if depth == 0 or not isinstance(value, list | tuple):
         return 0
@@ -48,6 +49,11 @@ def _count_masked(value: Any, depth: int) -> int:
     if {*map(type, value)} <= _PLAIN:
         return 0
     return sum(_count_masked(element, depth - 1) for element in value)
+
+
+def _is_masked_array(value: Any) -> bool:
+    # Whose module takes longer to import than NumPy's others, and is there if the array is.
+    return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
 
 
 def out_of_range(array: Array, dtype: np.dtype[Any]) -> str | None:

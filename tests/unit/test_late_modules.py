@@ -19,6 +19,7 @@ def _printed(program: str) -> str:
 
 
 _LATE = (
+    "numpy.ma",
     "symgrad.arrays",
     "symgrad.codegen.c_interface",
     "symgrad.codegen.llvm.math.trigonometry",
@@ -56,6 +57,17 @@ sg.compile([x], loss, sg.optim.Adam(0.1).minimize(loss))(np.ones((4, 3), "float3
 print([name for name in {_LATE} if name in sys.modules])
 """
     assert _printed(program) == "[]"
+
+
+def test_a_graph_is_made_and_differentiated_without_what_compiles_it():
+    program = """
+w, x = sg.variable(np.ones((3, 2), "float32")), sg.placeholder((4, 3))
+sg.optim.Adam(0.1).minimize(sg.mean(sg.tanh(x @ w) ** 2))
+compiling = ("symgrad.codegen", "symgrad.compiler", "symgrad.passes.pipeline", "symgrad.runtime")
+print([name for name in (*compiling, "llvmlite", "numpy.ma") if name in sys.modules])
+print(sg.compile.__module__, "symgrad.compiler" in sys.modules)
+"""
+    assert _printed(program).splitlines() == ["[]", "symgrad.runtime.function True"]
 
 
 def test_late_names_are_listed_and_are_what_their_modules_have():

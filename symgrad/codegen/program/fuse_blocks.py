@@ -104,11 +104,14 @@ class _BlockFusions:
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the launch at `position` with later ones, in place; return whether there are."""
-        first = instrs[position]
-        end = position + INSTRS_OF_PRODUCTS
-        found = [i for i in instrs[position:end] if isinstance(i, Launch) and self._is_plain(i)]
-        if not found or found[0] is not first or not any(_has_blocks(i.kernel) for i in found):
+        first, end = instrs[position], position + INSTRS_OF_PRODUCTS
+        # Most programs have no such products: whether there are some is asked before all else.
+        if not isinstance(first, Launch) or not self._is_plain(first):
             return False
+        launches = [i for i in instrs[position:end] if isinstance(i, Launch)]
+        if not any(_has_blocks(i.kernel) and self._is_plain(i) for i in launches):
+            return False
+        found = [i for i in launches if self._is_plain(i)]
         for count in sorted({loop.extent for i in found for loop in _loops(i.kernel)}):
             group = _BlockGroup(count)
             if not self._joins(group, first):
@@ -125,11 +128,13 @@ class _BlockFusions:
     def _is_plain(self, launch: Launch) -> bool:
         """Return whether a launch sweeps over much, in loops that can be seen."""
         kernel = launch.kernel
-        is_large = any(p.nbytes >= BYTES_SWEPT for p in kernel.params)
+        # What is asked first is what most launches are not, and takes the least time.
+        if launch.statuses or not any(p.nbytes >= BYTES_SWEPT for p in kernel.params):
+            return False
+        if kernel.name in self._by_rows or not _loops(kernel) or not can_be_joined(launch):
+            return False
         is_shared = any(isinstance(s, Product) and s.parallel for s in statements(kernel.body))
-        has_loops = launch.kernel.name not in self._by_rows and bool(_loops(kernel))
-        is_seen = not is_shared and can_be_fused(kernel.body)
-        return can_be_joined(launch) and is_large and has_loops and is_seen
+        return not is_shared and can_be_fused(kernel.body)
 
     def _joins(self, group: _BlockGroup, instr: Instr) -> bool:
         is_plain = isinstance(instr, Launch) and self._is_plain(instr)

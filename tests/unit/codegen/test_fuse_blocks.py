@@ -14,6 +14,7 @@ from symgrad.codegen.loops.rewrite import buffers_used, statements
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.block_memory import block_kernel
+from symgrad.codegen.schedule.fuse_batches import can_be_fused
 from symgrad.codegen.schedule.fuse_blocks import PIECE, fuse_along
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.schedule.passes import Machine
@@ -171,3 +172,20 @@ def test_a_mixture_with_its_gradient_is_one_kernel_of_the_same_bits():
 
 def _has_product(kernel: Kernel) -> bool:
     return any(isinstance(s, Product) for s in statements(kernel.body))
+
+
+def test_launches_of_a_long_program_are_asked_once_each(monkeypatch):
+    asked = []
+
+    def noted(body):
+        asked.append(body)
+        return can_be_fused(body)
+
+    monkeypatch.setattr("symgrad.codegen.program.fuse_blocks.can_be_fused", noted)
+    x = sg.placeholder((65_536,))
+    y = x
+    for k in range(60):  # each sum is a launch of its own, of as many bytes as the pass is for
+        y = y * sg.sum(y) + k
+    launches = len(step_of(Graph([y], [x])).program.launches)
+    assert len(asked) <= launches
+    assert launches > 50

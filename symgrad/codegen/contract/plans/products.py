@@ -5,7 +5,7 @@ Shapes and strides decide on the plan.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.diagonal import with_diagonal
@@ -37,8 +37,33 @@ from symgrad.cost_model.products import CACHES_STREAMED, SHORT_BLOCK, epilogue_c
 from symgrad.records import replace
 
 
+class _Asked:
+    """A product on a target, by identity: to compare them would read all that a product is."""
+
+    __slots__ = ("product", "target")
+
+    def __init__(self, product: Product, target: Target) -> None:
+        self.product, self.target = product, target
+
+    def __hash__(self) -> int:
+        return hash((id(self.product), id(self.target)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Asked)
+            and other.product is self.product
+            and other.target is self.target
+        )
+
+
 def product_plan(product: Product, target: Target) -> ContractPlan:
     """Return how `product` is computed on `target`: the same whenever it is asked for."""
+    return _planned(_Asked(product, target))
+
+
+@lru_cache(maxsize=64)  # who emits a product asks three times; what is kept is alive, so is its id
+def _planned(asked: _Asked) -> ContractPlan:
+    product, target = asked.product, asked.target
     plan = _plan_by_runs(product, target)
     if product.parallel is not None and product.parallel.by is not None:
         plan = in_parts(plan, product.parallel, target)
