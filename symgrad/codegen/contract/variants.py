@@ -226,7 +226,7 @@ def _emit_kernel(
         return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":
         return leaf_function(module, matrix_kernel(plan, columns))
-    kernel = _microkernel(plan, left, right, rows, columns, packs)
+    kernel = _with_more_steps(plan, _microkernel(plan, left, right, rows, columns, packs))
     return leaf_function(module, kernel if narrow is None else replace(kernel, columns=narrow))
 
 
@@ -252,7 +252,7 @@ def _microkernel(
     left_k = replace(left_k, stride=0) if "left_k" in told else left_k
     right_k = replace(right_k, stride=0) if packs or "right_k" in told else right_k
     chains, unrolled = turns_of(plan, left.target, rows, columns)
-    kernel = Microkernel(
+    return Microkernel(
         rows=rows,
         columns=columns,
         lanes=plan.lanes,
@@ -290,7 +290,6 @@ def _microkernel(
         inner=inner_borders(plan),
         packs=packs,
     )
-    return _with_more_steps(plan, kernel)
 
 
 def _with_more_steps(plan: ContractPlan, kernel: Microkernel) -> Microkernel:
