@@ -278,7 +278,7 @@ _ZEN_5 = frozenset({"znver5"})
 # as long if none asks for the next, and up to 1.07 times with loops of single steps; large ones up
 # to 1.05 times if the nearest cache is not asked for what lies so many bytes further in a panel.
 _SKYLAKE_SERVERS = frozenset({"skylake-avx512", "cascadelake", "cooperlake"})
-_NEAR_AHEAD = 768
+_NEAR_AHEAD = 512
 # Intel lists these as slowed down by microcode against Gather Data Sampling (CVE-2022-40982). Of
 # them Cascade Lake was measured: a gather of eight float64 takes 11.6 ns, eight loads 3.3. The
 # kernel of a guest need not know of it, so it is not asked.

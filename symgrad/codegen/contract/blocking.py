@@ -309,8 +309,8 @@ class _LoopNest:
         resumes = builder.icmp_signed(">", step, index(0))
         arguments: tuple[ir.Value, ...] = (sums, builder.sub(last, first))
         arguments += (resumes, first) if plan.walks_pieces else (resumes,)
+        number = TileOfBlock(i, panel, band, tiles, panels, steps)
         arguments += self._variants.told
-        number = TileOfBlock(i, panel, tiles, panels, steps)
         is_stored = plan.asks_for_product and self._result_at is not None
         result = self._sums_at((i, j), (index(0), index(0))) if is_stored else None
         arguments += self._asking.places(number, (left, right), result)

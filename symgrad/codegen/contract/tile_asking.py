@@ -20,15 +20,17 @@ from symgrad.codegen.contract.plans.asking import (
 )
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
+from symgrad.cost_model.products import STEPS_A_LINE
 from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import replace
 
 
 class TileOfBlock(NamedTuple):
-    """A tile, which panel of its block it is in, and the tiles, panels and steps of k of that."""
+    """A tile, which panel of its block it is in, the band, and tiles, panels and steps of that."""
 
     tile: ir.Value
     panel: ir.Value
+    band: Extent
     tiles: Extent
     panels: Extent
     steps: Extent
@@ -104,15 +106,17 @@ class TileAsking:
         further = builder.select(goes_on, builder.sub(then, now), index(0))
         return self._stored.address(builder, self._places.left_at(row, start), further)
 
-    def _part_of_next_panel(self, tile: ir.Value, panel: ir.Value, panels: Extent) -> ir.Value:
+    def _part_of_next_panel(
+        self, tile: ir.Value, panel: ir.Value, panels: Extent, steps: int = STEPS_A_LINE
+    ) -> ir.Value:
         """Return where the part of the next packed panel begins that a tile of a block asks for.
 
-        Behind the last panel comes the first one, for the next tiles. When all of a panel has been
-        asked for tiles ask for what is near.
+        It asks for a line in so many `steps`. Behind the last panel comes the first one, for the
+        next tiles. When all of a panel has been asked for tiles ask for what is near.
         """
         builder, plan = self._builder, self._plan
         right = replace(self._stored, stored=plan.compute)
-        part = index(plan.block_k * elements_asked(right))
+        part = index(plan.block_k * elements_asked(right) * STEPS_A_LINE // steps)
         offset = builder.mul(tile, part)
         is_left = builder.icmp_signed("<", offset, index(plan.block_k * plan.tile_columns))
         following = builder.add(panel, index(1))
@@ -126,18 +130,25 @@ class TileAsking:
     ) -> ir.Value:
         """Return where what a tile asks for begins, of what the next panel is packed from.
 
-        The tiles behind those that ask for all of it ask for the first lines again.
+        The tiles behind those that ask for all of it ask for the first lines again. Those of blocks
+        that read panels again ask for these.
         """
-        builder = self._builder
+        builder, plan = self._builder, self._plan
         following = builder.add(builder.add(at.panels[0], at.panel), index(1))
         is_inside = builder.icmp_signed("<", following, at.panels[1])
         following = builder.select(is_inside, following, at.panels[0])
-        begin = self._places.right_at(index(0), self._places.column_of(following))
+        step = at.steps[0] if plan.k_blocks > 1 else index(0)
+        begin = self._places.right_at(step, self._places.column_of(following))
         is_left = builder.icmp_signed("<", tile, index(source.tiles))
-        tile = builder.select(is_left, tile, index(0))
-        around = builder.mul(builder.udiv(tile, index(source.wide)), index(source.around))
-        down = builder.mul(builder.urem(tile, index(source.wide)), index(source.down))
-        return self._stored.address(builder, begin, builder.add(around, down))
+        part = builder.select(is_left, tile, index(0))
+        around = builder.mul(builder.udiv(part, index(source.wide)), index(source.around))
+        down = builder.mul(builder.urem(part, index(source.wide)), index(source.down))
+        begin = self._stored.address(builder, begin, builder.add(around, down))
+        if plan.block_tiles >= plan.band_tiles:
+            return begin
+        packed = self._part_of_next_panel(tile, at.panel, at.panels, source.lines.steps)
+        is_packing = builder.icmp_signed("==", at.tiles[0], at.band[0])
+        return builder.select(is_packing, begin, packed)
 
     def _parts_of_next_product(
         self, number: ir.Value, result: ir.Value | None

@@ -22,6 +22,7 @@ from symgrad.codegen.contract.calls import are_passed, call_of_vectors, call_one
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot_leaves import dot_kernel
 from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.kernels.assembled import is_assembled
 from symgrad.codegen.contract.kernels.leaf_functions import leaf_function
 from symgrad.codegen.contract.kernels.pack import PanelPacker
 from symgrad.codegen.contract.kernels.register_tile import Microkernel, Told
@@ -44,7 +45,7 @@ from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
-from symgrad.cost_model.products import NEAR_STEPS, TOLD_ROWS
+from symgrad.cost_model.products import NEAR_STEPS, TOLD_ROWS, UNROLLED_STEPS
 from symgrad.records import dataclass, replace
 
 
@@ -225,7 +226,7 @@ def _emit_kernel(
         return leaf_function(module, split_kernel(plan, stored, rows, columns))
     if plan.method == "matrix":
         return leaf_function(module, matrix_kernel(plan, columns))
-    kernel = _microkernel(plan, left, right, rows, columns, packs)
+    kernel = _with_more_steps(plan, _microkernel(plan, left, right, rows, columns, packs))
     return leaf_function(module, kernel if narrow is None else replace(kernel, columns=narrow))
 
 
@@ -289,6 +290,18 @@ def _microkernel(
         inner=inner_borders(plan),
         packs=packs,
     )
+
+
+def _with_more_steps(plan: ContractPlan, kernel: Microkernel) -> Microkernel:
+    """Return a microkernel with as many steps an iteration as any has, if it is assembled.
+
+    No elements are loaded ahead in registers of their own then.
+    """
+    steps = UNROLLED_STEPS
+    more = replace(kernel, unrolled=steps, is_even=is_even(plan, steps))
+    more = replace(more, steps_a_row=max(kernel.steps_a_row, steps) if kernel.steps_a_row else 0)
+    is_better = 1 < kernel.unrolled < steps and kernel.chains == 1 and is_assembled(more)
+    return more if kernel.left.target.issues_few and is_better else kernel
 
 
 def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from unittest import mock
 
 import numpy as np
@@ -15,7 +16,7 @@ from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.plans.packing import packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.unrolling import turns_of
-from symgrad.codegen.contract.variants import _microkernel
+from symgrad.codegen.contract.variants import _microkernel, _with_more_steps
 from symgrad.codegen.target import Target, target_named
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
@@ -67,6 +68,33 @@ def test_long_loops_are_unrolled_where_few_instructions_are_issued() -> None:
     sizes = plan.tile_rows, plan.tile_columns
     assert turns_of(plan, V4, *sizes) == (1, 1)
     assert turns_of(plan, SLOW, *sizes) == (1, 4)
+
+
+def test_assembled_kernels_take_four_steps_an_iteration_however_few_registers_are_free() -> None:
+    for target, expected in ((V4, 2), (SLOW, 4)):
+        plan = plan_of(target, 512, 512)
+        assert (plan.tile_rows + 1) * plan.tile_columns // plan.lanes == 30
+        kernel = kernel_of(plan, target)
+        assert kernel.unrolled == 2
+        assert _with_more_steps(plan, kernel).unrolled == expected
+    # One that LLVM selects keeps registers for what it loads ahead.
+    other = replace(kernel, asks_for_next=True)
+    assert _with_more_steps(plan, other).unrolled == 2
+
+
+@pytest.mark.isa("avx512f")
+def test_lines_of_a_panel_are_asked_for_one_by_one() -> None:
+    machine = told(target_named("native"), is_so=True)
+    with mock.patch.object(targets, "_native", return_value=machine):
+        target_named.cache_clear()
+        try:
+            x, y = sg.placeholder((512, 512)), sg.placeholder((512, 512))
+            text = sg.compile([x, y], x @ y, threads=1, cache=False).ir("asm")
+        finally:
+            target_named.cache_clear()
+    lines = [line.split()[0] for line in text.splitlines() if line.startswith("\t")]
+    assert lines.count("prefetcht0") > 0
+    assert ("prefetcht0", "prefetcht0") not in set(pairwise(lines))
 
 
 def test_what_the_next_epilogue_meets_is_asked_for_in_a_loop_of_its_own_if_that_is_short() -> None:

@@ -157,34 +157,35 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
     if kernel.right_ahead:
         place = behind(statement, right, operands.right_ahead, size)
         _ask(statement, place, kernel.columns * size, line)
+    near: list[Address] = []
     if kernel.right_near:
         place = right.further(kernel.right_near)
-        lines = range(0, kernel.columns * size, line)
-        statement.write(*(f"prefetcht0 {place.further(start)}" for start in lines))
+        near += (place.further(start) for start in range(0, kernel.columns * size, line))
     if kernel.left_near:
-        _write_left_near(statement, kernel, operands, number)
+        near += _left_near(statement, kernel, operands, number)
     _write_row(statement, kernel, operands, (right, number))
-    _write_products(statement, kernel, operands, number)
+    # One by one: few lines can be on their way at a time.
+    asking = [f"prefetcht0 {place}" for place in near]
+    asking += _asking_for_product(statement, kernel, operands, number)
+    _write_products(statement, kernel, operands, (number, asking))
 
 
 def _ask(statement: Statement, place: Address, nbytes: int, line: int, hint: str = "t1") -> None:
     statement.write(*(f"prefetch{hint} {place.further(start)}" for start in range(0, nbytes, line)))
 
 
-def _write_left_near(
+def _left_near(
     statement: Statement, kernel: Microkernel, operands: Walk, number: int
-) -> None:
-    """Ask the nearest cache for lines of a packed left, or of some rows in each step."""
+) -> list[Address]:
+    """Return which lines of a packed left the nearest cache is asked for, or of some rows."""
     if kernel.has_packed_left:
         begin = Address(statement.register(operands.left)).further(kernel.left_near)
         size, line = kernel.left.stored.itemsize, kernel.left.target.memory.line_bytes
         first, stop = (step * kernel.left_k.stride * size for step in (number, number + 1))
-        starts = range(-(-first // line) * line, stop, line)
-        statement.write(*(f"prefetcht0 {begin.further(start)}" for start in starts))
-        return
+        return [begin.further(start) for start in range(-(-first // line) * line, stop, line)]
     rows = [r for r in range(kernel.rows) if r * kernel.unrolled // kernel.rows == number]
-    places = [_place_of_left(statement, kernel, operands, (row, number)) for row in rows]
-    statement.write(*(f"prefetcht0 {place.further(kernel.left_near)}" for place in places))
+    places = (_place_of_left(statement, kernel, operands, (row, number)) for row in rows)
+    return [place.further(kernel.left_near) for place in places]
 
 
 def _write_row(
@@ -204,14 +205,19 @@ def _write_row(
             statement.write(f"{instruction(kernel, 'vmovap')} {stored}")
 
 
-def _write_products(statement: Statement, kernel: Microkernel, operands: Walk, number: int) -> None:
-    """Add the products of each element of the left with the row of the right in registers."""
+def _write_products(
+    statement: Statement, kernel: Microkernel, operands: Walk, turn: tuple[int, Sequence[str]]
+) -> None:
+    """Add the products of each element of the left with the row of the right in registers.
+
+    The `turn` is a step of an iteration, and what asks for lines meanwhile.
+    """
+    number, asking = turn
     sums = kernel.rows * kernel.vectors
     add = instruction(kernel, "vfmadd231p")
-    # One by one: few lines can be on their way at a time.
-    asking = shared_out(_asking_for_product(statement, kernel, operands, number), kernel.rows)
+    asked = shared_out(asking, kernel.rows)
     for row in range(kernel.rows):
-        statement.write(*asking[row])
+        statement.write(*asked[row])
         place = _place_of_left(statement, kernel, operands, (row, number))
         if _is_folded(kernel):
             lanes = f"{{1to{kernel.lanes}}}"

@@ -19,18 +19,25 @@ from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import replace
 
 
-def with_asking(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
-    """Return `plan` with what its tiles ask for: one thing at most."""
+def with_asking(plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` with what its tiles ask for: one thing at most.
+
+    Where the shared cache is slow, tiles of the block that packs panels ask for what the next one
+    is packed from, if those of others ask for packed ones.
+    """
+    memory = target.memory
     reads_pixels = plan.pack_left == "windows" or plan.has_pixels_in_place
     asks_for_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
     asks_for_next = not asks_for_block and _is_met_late(plan, memory)
     asks = asks_for_block or asks_for_next
     source = _next_source(plan, memory) if not asks and _is_source_far(plan, memory) else None
-    asks = asks or source is not None
+    is_late = not asks and source is None and _is_panel_met_late(plan, memory)
+    if is_late and plan.packs_late and target.shares_slowly:
+        source = _source_for_block(plan, memory)
     return replace(
         plan,
         asks_for_next=asks_for_next,
-        asks_for_panel=not asks and _is_panel_met_late(plan, memory),
+        asks_for_panel=is_late and source is None,
         asks_for_block=asks_for_block,
         next_source=source,
         packs_late=plan.packs_late or source is not None,
@@ -137,22 +144,44 @@ def _next_source(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSource | N
     Only one panel is in memory then, and packing the next one waits for nothing. It is for a
     product of which all tiles read a panel before the next one, and are enough to ask for that.
     """
-    is_packed = plan.method == "tile" and plan.pack_right in ("copy", "transpose")
     is_whole = plan.k_blocks == 1 and plan.block_tiles >= plan.row_tiles and not plan.rows_first
-    is_plain = plan.pack_left == "none" and plan.dtype == plan.compute and not plan.borders
-    if not (is_packed and is_whole and is_plain) or has_digits(plan) or plan.panels == 1:
+    is_plain = is_whole and plan.pack_left == "none"
+    return _source_asked(plan, plan.row_tiles, memory) if is_plain else None
+
+
+def _source_for_block(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSource | None:
+    """Return what tiles of the first block of a band ask for, whose panels others read again.
+
+    Lines of both follow one another, so that one microkernel asks for either. Those of rows would
+    share few sets of a cache, which has none any more when they are packed, and those of a large
+    panel would be too many for it.
+    """
+    panel = plan.block_k * plan.tile_columns * plan.dtype.itemsize
+    is_kept = plan.pack_right == "transpose" and 4 * panel < memory.l2_bytes
+    if not is_kept or plan.block_tiles >= plan.band_tiles:
         return None
+    source = _source_asked(plan, plan.block_tiles, memory)
+    return source if source is not None and source.lines.turns == 1 else None
+
+
+def _source_asked(plan: ContractPlan, tiles: int, memory: MemoryHierarchy) -> AskedSource | None:
+    """Return what so many tiles of a panel ask for of the right that the next is packed from."""
+    is_packed = plan.method == "tile" and plan.pack_right in ("copy", "transpose")
+    is_plain = plan.dtype == plan.compute and not plan.borders
+    if not (is_packed and is_plain) or has_digits(plan) or plan.panels == 1:
+        return None
+    k = min(plan.k, plan.block_k)
     line = memory.line_bytes // plan.dtype.itemsize
     wide = -(-plan.tile_columns // line)
     for steps in (STEPS_A_LINE, STEPS_A_LINE // 2):
-        lines = -(-plan.k // steps)
+        lines = -(-k // steps)
         rows = line // steps  # of the right transposed, each with all terms of a column
-        if plan.pack_right == "transpose" and plan.row_tiles * rows > plan.tile_columns:
-            apart, tiles = plan.right.column_stride, -(-plan.tile_columns // rows)
-            follow_one_another = apart == plan.k and plan.k % line == 0
+        if plan.pack_right == "transpose" and tiles * rows > plan.tile_columns:
+            apart, asking = plan.right.column_stride, -(-plan.tile_columns // rows)
+            follow_one_another = apart == k and k % line == 0
             asked = AskedLines(steps) if follow_one_another else AskedLines(steps, rows, apart)
-            return AskedSource(asked, line, 1, 0, rows * apart, tiles)
-        if plan.pack_right == "copy" and plan.row_tiles > wide * steps:
+            return AskedSource(asked, line, 1, 0, rows * apart, asking)
+        if plan.pack_right == "copy" and tiles > wide * steps:
             along = plan.right.row_stride
             return AskedSource(AskedLines(steps), along, wide, line, lines * along, wide * steps)
     return None

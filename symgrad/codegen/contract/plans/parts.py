@@ -69,7 +69,7 @@ def in_parts(plan: ContractPlan, share: Share, target: Target) -> ContractPlan:
     cut = replace(plan, part_columns=share.by)
     cut = replace(cut, block_panels=min(plan.block_panels, cut.panels_of_part))
     cut = replace(cut, packs_late=packs_late(cut, target))
-    return with_asking(cut, target.memory)
+    return with_asking(cut, target)
 
 
 def _cut_in_rows(plan: ContractPlan, rows: int) -> ContractPlan:

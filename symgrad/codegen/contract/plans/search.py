@@ -114,7 +114,7 @@ def plan_contract(
     chosen = choose_blocks(cheapest, target)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
-    return with_asking(chosen, target.memory)
+    return with_asking(chosen, target)
 
 
 def _cheapest(ways: Sequence[tuple[float, ContractPlan]]) -> tuple[float, ContractPlan]:
