@@ -114,6 +114,7 @@ ROWS_OF_TRANSPOSE = 64
 # few operations: it is written out once for each row.
 SQUARES = (4, 8, 16)
 MOST_OF_SQUARE = 24  # statements and operations of an element
+LEAST_STACK_SUMMED = 1 << 20  # bytes: fewer are in a near cache when the loop has made them
 LEAST_SLICE_STREAMED = 1 << 14  # bytes of a stack: a fence behind fewer takes a share of the time
 LEAST_IN_SQUARES = 1024  # elements: fewer take no time
 FEW_SETS = 4  # one set in so many: lines that share them push each other out

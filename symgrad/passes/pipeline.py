@@ -29,6 +29,7 @@ from symgrad.passes.calls.thread_effects import thread_effects
 from symgrad.passes.fusion.fuse import fuse
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.verify import verify_partition
+from symgrad.passes.loops.carry_sums import carry_sums
 from symgrad.passes.loops.hoist_scanned import hoist_scanned
 from symgrad.passes.loops.join_loops import join_loops
 from symgrad.passes.loops.licm import licm
@@ -253,6 +254,14 @@ GRAPH_PASSES: tuple[AnyPass, ...] = (
         "sink-sums",
         sink_sums,
         after={"hoist-scanned": "a factor that is a stack before the loop needs no new one"},
+    ),
+    GraphPass(
+        "carry-sums",
+        carry_sums,
+        after={
+            "hoist-scanned": "a stack that is computed before the loop is none that it makes",
+            "sink-sums": "what is added up of a stack may be a product that has left the loop",
+        },
     ),
     GraphPass(
         "prepack",

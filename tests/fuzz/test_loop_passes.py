@@ -23,7 +23,7 @@ from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
 from symgrad.passes.calls.legalise import legalise
-from symgrad.passes.loops import hoist_scanned, prepack, sink_sums
+from symgrad.passes.loops import carry_sums, hoist_scanned, prepack, sink_sums
 from symgrad.passes.loops import licm as licm
 from symgrad.passes.loops import rematerialise as rematerialise
 from symgrad.passes.loops.merge_loops import merge_loops
@@ -36,7 +36,7 @@ from tests.fuzz.test_control_flow import LONG, random_program
 
 SEEDS = range(12)
 MORE_SEEDS = range(12, 1024)
-RULES = ("rematerialise", "licm", "hoist-scanned", "sink-sums", "prepack")
+RULES = ("rematerialise", "licm", "hoist-scanned", "sink-sums", "carry-sums", "prepack")
 _TOLERANCE = 1e-9  # relative to the largest element, in float64
 
 
@@ -60,6 +60,7 @@ def at_random(seed: int) -> Iterator[None]:
             patch.setattr(module, "cheapest_cut", choose)
         patch.setattr(hoist_scanned._Scanned, "_saved_by", lambda _self, _node: 1)
         patch.setattr(sink_sums, "_is_cheaper", lambda _stacked, _added: bool(rng.integers(2)))
+        patch.setattr(carry_sums, "_is_cheaper", lambda *_prices: bool(rng.integers(2)))
         patch.setattr(prepack, "_pays", lambda _product, _rewrites: bool(rng.integers(2)))
         patch.setattr(prepack, "PANEL_BYTES", 8)
         yield
@@ -131,7 +132,7 @@ def _scanned(cell: Cell, trips: int, reverse: bool, *given: Tensor) -> Any:
     last, ys = sg.scan(
         lambda v, x: ((after := cell(v, x, w, u)), after * x), h, xs[:trips], reverse=reverse
     )
-    return last.sum() + (ys * ys).sum()
+    return last.sum() + (ys * ys).sum() + sg.sin(ys.sum(axis=(0, 1))).sum()
 
 
 def _iterated(cell: Cell, trips: int, options: dict[str, Any], *given: Tensor) -> Any:

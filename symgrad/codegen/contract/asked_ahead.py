@@ -6,6 +6,7 @@ What is asked for of other tiles and panels is planned in `plans/asking.py`.
 from __future__ import annotations
 
 from symgrad.codegen.contract.elements import Elements
+from symgrad.codegen.contract.plans.asking import is_source_far
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
 
@@ -63,6 +64,20 @@ def is_left_near(plan: ContractPlan, left: Elements) -> bool:
     is_plain = plan.dtype == plan.compute and not (plan.has_pieces or plan.borders)
     is_plain = is_plain and plan.next_steps is None and plan.goes_on is None
     return target.near_ahead > 0 and is_plain and span <= target.memory.l2_bytes
+
+
+def is_right_near(plan: ContractPlan, right: Elements) -> bool:
+    """Return whether the nearest cache is asked for a right whose rows lie far apart.
+
+    A vector that begins within a line, as rows of an array may that a user hands over, reaches into
+    two, and few such loads at a time wait for lines: so both are to be there before. Rows whole
+    pages apart fall on one set of that cache, which has room for few. What is read once, to be
+    packed, is asked for so if the second-level cache has it, also because tiles asked before.
+    """
+    target = right.target
+    is_there = plan.next_source is not None or not is_source_far(plan, target.memory)
+    is_read_near = plan.pack_right == "none" or is_there
+    return target.near_ahead > 0 and plan.goes_on is None and is_read_near
 
 
 def asks_apart(plan: ContractPlan, target: Target) -> bool:

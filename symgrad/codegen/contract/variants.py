@@ -14,6 +14,7 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.asked_ahead import (
     asks_apart,
     is_left_near,
+    is_right_near,
     left_near,
     near_ahead,
     steps_ahead,
@@ -246,6 +247,8 @@ def _microkernel(
     is_near = ahead > 0 and is_left_near(plan, left)
     ahead = min(ahead, NEAR_STEPS) if is_near else ahead
     right_ahead = steps_ahead(plan, right_k.stride, right)
+    brings_right_near = right_ahead > 0 and is_right_near(plan, right)
+    right_ahead = min(right_ahead, NEAR_STEPS) if brings_right_near else right_ahead
     right_near = 0 if packs else near_ahead(plan, right_k.stride, right)
     told = _told(plan, left)
     left_row = 0 if "left_row" in told else left_row
@@ -274,6 +277,7 @@ def _microkernel(
         left_ahead=ahead,
         brings_near=is_near,
         right_ahead=right_ahead,
+        brings_right_near=brings_right_near,
         right_near=right_near,
         left_near=left_near(plan, left) if right_near and unrolled > 1 else 0,
         asks_for_next=plan.asks_for_next,

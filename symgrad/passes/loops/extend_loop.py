@@ -1,4 +1,4 @@
-"""Loop interface rewriting: give a loop more stacks, more to scan, more invariants.
+"""Loop interface rewriting: give a loop more stacks, more to scan, more variables, more invariants.
 
 They take the place of nodes of its body.
 
@@ -24,7 +24,7 @@ from symgrad.graph.types import ArrayLiteral, Attr, TensorType
 from symgrad.passes.costs import bytes_of
 from symgrad.passes.loops.prune_loops import prune_loops
 from symgrad.passes.rewrites.rewrite import with_inputs
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,32 @@ class Stack:
     tensor: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class LoopVariable:
+    """A loop variable that a `scan` gets: what it starts with, and in the body is and becomes."""
+
+    start: Tensor
+    inside: Tensor
+    following: Tensor
+
+
 @dataclass(slots=True)
 class Extension:
     """The changes to the interface of a loop: what it gets.
 
     `stacks` are tensors of its body that become stacks behind those it has. `slices` maps tensors
     of the body to the stacks around the loop whose slices take their place, `invariants` to the
-    tensors around it that do, and `tests` does that for the condition of a `while_loop`. `results`
-    is handed the extended loop and makes what stands for some of its results from then on.
+    tensors around it that do, and `tests` does that for the condition of a `while_loop`.
+    `variables` come behind the loop variables it has. `results` is handed the extended loop and
+    makes what stands for some of its results from then on, or for results of nodes that use these.
     """
 
     stacks: dict[Tensor, None] = field(default_factory=dict)
     slices: dict[Tensor, Tensor | Stack] = field(default_factory=dict)
     invariants: dict[Tensor, Tensor] = field(default_factory=dict)
     tests: dict[Tensor, Tensor] = field(default_factory=dict)
-    results: Callable[[Node], Mapping[int, Tensor]] | None = None
+    variables: list[LoopVariable] = field(default_factory=list)
+    results: Callable[[Node], Mapping[Tensor, Tensor]] | None = None
 
     def record(self, loop: Node, tensor: Tensor) -> Stack:
         """Have `loop`, which is extended by this, stack a tensor of its body, once."""
@@ -62,13 +73,17 @@ class Extension:
         places = LoopView(stack.loop).places_of_stacks
         first = len(stack.loop.outputs)
         places |= {t: first + i for i, t in enumerate(self.stacks)}
-        return places[stack.tensor]
+        return places[stack.tensor] + len(self.variables)
 
 
 def extend_loop(loop: Node, inputs: tuple[Tensor, ...], extension: Extension) -> Node:
-    """Rewrite the interface of `loop`, on `inputs`: results are as before, then new stacks."""
-    view = LoopView(loop)
-    body, scanned, width = view.body, view.scanned, view.changing
+    """Rewrite the interface of `loop`, on `inputs`: results are as before, then new stacks.
+
+    New loop variables come behind those it has.
+    """
+    view, variables = LoopView(loop), extension.variables
+    assert not (variables and view.is_while), f"{loop!r}: its condition reads all loop variables"
+    body, carried, scanned, width = view.body, view.carried, view.scanned, view.changing
     region = region_of_body(body)
     stacks = list(dict.fromkeys(t for t in extension.slices.values() if isinstance(t, Tensor)))
     fixed = list(dict.fromkeys([*extension.invariants.values(), *extension.tests.values()]))
@@ -82,15 +97,31 @@ def extend_loop(loop: Node, inputs: tuple[Tensor, ...], extension: Extension) ->
     attrs["body"] = substituted(
         body,
         replaced,
-        inputs=[*body.inputs[:width], *slices, *body.inputs[width:], *invariants],
-        outputs=[*body.outputs, *extension.stacks],
+        inputs=[
+            *body.inputs[:carried],
+            *(v.inside for v in variables),
+            *body.inputs[carried:width],
+            *slices,
+            *body.inputs[width:],
+            *invariants,
+        ],
+        outputs=[
+            *body.outputs[:carried],
+            *(v.following for v in variables),
+            *body.outputs[carried:],
+            *extension.stacks,
+        ],
     )
+    attrs["carried"] = carried + len(variables)
     if view.is_while:
         attrs["condition"] = _condition(loop, fixed, extension)
     else:
         attrs["scanned"] = scanned + len(stacks)
-    place = len(loop.inputs) - len(body.inputs) + width
-    return with_attrs(loop, (*inputs[:place], *stacks, *inputs[place:], *fixed), attrs)
+    place = len(loop.inputs) - len(body.inputs)
+    before, own = inputs[: place + carried], inputs[place + carried : place + width]
+    starts = (v.start for v in variables)
+    operands = (*before, *starts, *own, *stacks, *inputs[place + width :], *fixed)
+    return with_attrs(loop, operands, attrs)
 
 
 def _condition(loop: Node, fixed: Sequence[Tensor], extension: Extension) -> Graph:
@@ -163,20 +194,30 @@ class _Extending:
         self._extensions = extensions
         self._tensors: dict[Tensor, Tensor] = {}
         self._loops: dict[Node, Node] = {}
+        self._replaced: set[Tensor] = set()
 
     def run(self) -> Graph:
         for node in self._graph.nodes:
+            if self._replaced.issuperset(node.outputs):
+                continue
             inputs = tuple(map(self._known, node.inputs))
             extension = self._extensions.get(node)
             if extension is None:
-                new = with_inputs(node, inputs)
+                outputs = with_inputs(node, inputs).outputs
+                self._tensors.update(zip(node.outputs, outputs, strict=True))
             else:
-                new = self._loops[node] = extend_loop(node, inputs, self._resolved(extension))
-            self._tensors.update(zip(node.outputs, new.outputs, strict=False))
-            if extension is not None and extension.results is not None:
-                results = extension.results(new)
-                self._tensors.update((node.outputs[i], t) for i, t in results.items())
+                self._extend(node, inputs, extension)
         return self._graph.with_roots(self._tensors)
+
+    def _extend(self, loop: Node, inputs: tuple[Tensor, ...], extension: Extension) -> None:
+        new = self._loops[loop] = extend_loop(loop, inputs, self._resolved(extension))
+        added, first = len(extension.variables), LoopView(loop).first_stack
+        outputs = (*new.outputs[:first], *new.outputs[first + added :])
+        self._tensors.update(zip(loop.outputs, outputs, strict=False))
+        if extension.results is not None:
+            results = extension.results(new)
+            self._tensors.update(results)
+            self._replaced.update(results)
 
     def _resolved(self, extension: Extension) -> Extension:
         return Extension(
@@ -184,6 +225,7 @@ class _Extending:
             {t: self._known(self._stack(s)) for t, s in extension.slices.items()},
             {t: self._known(outer) for t, outer in extension.invariants.items()},
             {t: self._known(outer) for t, outer in extension.tests.items()},
+            [replace(v, start=self._known(v.start)) for v in extension.variables],
         )
 
     def _stack(self, stack: Tensor | Stack) -> Tensor:

@@ -77,7 +77,7 @@ def _extension(loop: Node, scanned: _Scanned, rewrites: Rewrites) -> Extension |
     stacks = dict(zip(chosen, scanned.build(chosen), strict=True))
     places = LoopView(loop).places_of_stacks
     # What the loop would only copy from one stack to another does not pass it.
-    results = {places[t]: stack for t, stack in stacks.items() if t in places}
+    results = {loop.outputs[places[t]]: stack for t, stack in stacks.items() if t in places}
     return Extension(slices=dict(stacks), results=lambda _new: results)
 
 

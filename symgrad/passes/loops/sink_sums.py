@@ -86,7 +86,10 @@ class _Sinking:
         chosen = [s for s in found if self._take(s)]
         if not chosen:
             return None
-        self._extension.results = lambda new: {s.position: self._result(s, new) for s in chosen}
+        outputs = self._loop.outputs
+        self._extension.results = lambda new: {
+            outputs[s.position]: self._result(s, new) for s in chosen
+        }
         return self._extension
 
     def _sum_at(self, position: int) -> _Sum | None:

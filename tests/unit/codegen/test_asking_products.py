@@ -163,7 +163,7 @@ def test_results_are_the_same_where_the_source_of_the_next_panel_is_asked_for(dt
         search.plan_contract.cache_clear()
         with (
             mock.patch.object(search, "pack_panels", side_effect=packs_all),
-            mock.patch.object(asking, "_is_source_far", return_value=True),
+            mock.patch.object(asking, "is_source_far", return_value=True),
         ):
             assert next_sources(graph) != [None]
             assert run_variants(graph, arrays, variants) is None

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen import ir
 from symgrad.codegen import target as targets
 from symgrad.codegen.contract import Operand, plan_contract
 from symgrad.codegen.contract.elements import Elements
+from symgrad.codegen.contract.kernels import microkernel
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.plans.packing import packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
@@ -125,6 +127,51 @@ def test_rows_that_lie_side_by_side_are_brought_near_if_the_second_cache_has_the
     assert (far.brings_near, far.left_ahead) == (False, 16)
 
 
+def few_rows(target: Target, rows: int, columns: int, k: int) -> ContractPlan:
+    lhs, rhs, result = Operand(k, 1, 4), Operand(columns, 1, 4), Operand(columns, 1, 4)
+    return plan_contract(rows, columns, k, dtypes.float32, lhs, rhs, result, target)
+
+
+@pytest.mark.parametrize(("rows", "is_packed"), [(32, False), (128, True)])
+def test_rows_of_a_right_that_lie_far_apart_are_brought_near(rows: int, is_packed: bool) -> None:
+    for target, expected in ((SLOW, (True, 4)), (V4, (False, 16))):
+        plan = few_rows(target, rows, 512, 512)
+        assert (plan.pack_right == "copy") is is_packed
+        stored = Elements(plan.dtype, plan.compute, target)
+        sizes = plan.tile_rows, plan.tile_columns
+        kernel = _microkernel(plan, stored, stored, *sizes, packs=is_packed)
+        assert (kernel.brings_right_near, kernel.right_ahead) == expected
+    near = few_rows(SLOW, rows, 128, 512)  # a processor follows such rows
+    assert not kernel_of(near, SLOW).brings_right_near
+
+
+def test_what_is_packed_from_afar_is_not() -> None:
+    plan = plan_of(SLOW, 1024, 1024)
+    stored = Elements(plan.dtype, plan.compute, SLOW)
+    sizes = plan.tile_rows, plan.tile_columns
+    kernel = _microkernel(plan, stored, stored, *sizes, packs=True)
+    assert (kernel.brings_right_near, kernel.right_ahead) == (False, 16)
+
+
+@pytest.mark.parametrize("is_assembled", [False, True])
+def test_all_lines_of_a_row_are_asked_for_wherever_it_begins(is_assembled: bool) -> None:
+    plan = few_rows(SLOW, 32, 512, 512)
+    kernel = kernel_of(plan, SLOW)
+    with mock.patch.object(microkernel, "is_assembled", return_value=is_assembled):
+        module = ir.Module()
+        microkernel.emit_microkernel(module, kernel)
+    line = SLOW.memory.line_bytes
+    lines = kernel.columns * 4 // line
+    if is_assembled:
+        first = str(module).split("vbroadcastss")[0]
+        begin = kernel.right_ahead * plan.columns * 4
+        asked = [*range(0, kernel.columns * 4, line), (kernel.columns - 1) * 4]
+        found = [part.split("(")[0] for part in first.split("prefetcht0 ")[1:]]
+        assert found == [str(begin + nbytes) for nbytes in asked]
+    else:
+        assert str(module).count('call void @"llvm.prefetch.p0') == kernel.unrolled * (lines + 1)
+
+
 def results_on(
     form: str, dtype: DType, sizes: tuple[int, int, int], threads: int, *, is_so: bool
 ) -> Array:
@@ -153,7 +200,9 @@ def results_on(
 @pytest.mark.isa("avx2", "fma")
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT", "NN+"])
 @pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
-@pytest.mark.parametrize("sizes", [(300, 333, 512), (1024, 1100, 70), (200, 260, 1300)])
+@pytest.mark.parametrize(
+    "sizes", [(300, 333, 512), (1024, 1100, 70), (200, 260, 1300), (21, 333, 100)]
+)
 def test_no_bit_is_another(form: str, dtype: DType, sizes: tuple[int, int, int]) -> None:
     expected = results_on(form, dtype, sizes, 1, is_so=False)
     for threads in (1, 2):

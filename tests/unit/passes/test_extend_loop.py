@@ -7,6 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.cost_model import STACK_BYTES, STACK_RATIO
+from symgrad.graph.build import inside
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LoopView
 from symgrad.graph.node import Node, Tensor
@@ -15,9 +16,12 @@ from symgrad.graph.types import Array
 from symgrad.graph.verify import verify
 from symgrad.passes.loops.extend_loop import (
     Extension,
+    LoopVariable,
     Stack,
     allowed_bytes,
     is_static,
+    placeholder_inside,
+    region_of_body,
     trips_of,
     with_extensions,
 )
@@ -85,11 +89,33 @@ def test_a_result_may_be_made_of_what_the_extended_loop_gives():
     loop = scan_of(lambda v, x: [v + sg.exp(x)], [X], [XS], trips=4)
     extension = Extension()
     stack = extension.record(loop, _inner(loop, "exp"))
-    extension.results = lambda new: {0: X + new.outputs[extension.place(stack)].sum(axis=0)}
     graph = Graph(loop.outputs, [X, XS])
+
+    def results(new: Node) -> dict[Tensor, Tensor]:
+        return {loop.output: X + new.outputs[extension.place(stack)].sum(axis=0)}
+
+    extension.results = results
     extended = with_extensions(graph, {loop: extension})
     assert (ops_by_depth(extended)[0, "sum"], ops_by_depth(extended)[1, "add"]) == (1, 0)
     np.testing.assert_allclose(_results(extended)[0], _results(graph)[0])
+
+
+def test_a_new_loop_variable_comes_before_the_stacks_and_stands_for_what_is_made_of_these():
+    loop = scan_of(lambda v, x: [v + x * W, sg.exp(x)], [X], [XS], trips=4)
+    total = loop.outputs[1].sum(axis=0)
+    body = LoopView(loop).body
+    region, zeros = region_of_body(body), sg.zeros(total.shape, total.dtype)
+    inside_ = placeholder_inside(region, zeros, zeros.type)
+    with inside(region):
+        variable = LoopVariable(zeros, inside_, inside_ + _inner(loop, "exp"))
+    extension = Extension(variables=[variable], results=lambda new: {total: new.outputs[1]})
+    stack = extension.record(loop, _inner(loop, "multiply"))
+    graph = Graph([*loop.outputs, total], [X, XS, W])
+    extended = with_extensions(graph, {loop: extension})
+    assert extension.place(stack) == 3
+    assert ops_by_depth(extended)[0, "sum"] == 0
+    for a, b in zip(_results(extended), _results(graph), strict=True):
+        np.testing.assert_allclose(a, b)
 
 
 def test_what_is_a_stack_already_is_not_stacked_again():

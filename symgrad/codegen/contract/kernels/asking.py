@@ -257,13 +257,23 @@ def emit_prefetching(
         kernel.left.prefetch(builder, place, kernel.rows)
     if kernel.right_ahead:
         place = kernel.right.address(builder, *right)
-        kernel.right.prefetch(builder, place, kernel.columns)
+        if kernel.brings_right_near:
+            _bring_near(builder, kernel, place)
+            last = kernel.right.address(builder, place, index(kernel.columns - 1))
+            prefetch(builder, last, is_write=False)
+        else:
+            kernel.right.prefetch(builder, place, kernel.columns)
     if kernel.right_near:
-        size = kernel.right.stored.itemsize
-        for start in range(0, kernel.columns, kernel.right.target.memory.line_bytes // size):
-            offset = index(kernel.right_near // size + start)
-            line = kernel.right.address(builder, right[0], offset)
-            prefetch(builder, line, is_write=False)
+        offset = index(kernel.right_near // kernel.right.stored.itemsize)
+        _bring_near(builder, kernel, kernel.right.address(builder, right[0], offset))
+
+
+def _bring_near(builder: ir.IRBuilder, kernel: Microkernel, row: ir.Value) -> None:
+    """Ask the nearest cache for a line after the other of a row of the right."""
+    line = kernel.right.target.memory.line_bytes // kernel.right.stored.itemsize
+    for start in range(0, kernel.columns, line):
+        place = kernel.right.address(builder, row, index(start))
+        prefetch(builder, place, is_write=False)
 
 
 def asked_further(

@@ -156,7 +156,10 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
         _ask(statement, place, kernel.rows * size, line, "t0" if kernel.brings_near else "t1")
     if kernel.right_ahead:
         place = behind(statement, right, operands.right_ahead, size)
-        _ask(statement, place, kernel.columns * size, line)
+        hint = "t0" if kernel.brings_right_near else "t1"
+        _ask(statement, place, kernel.columns * size, line, hint)
+        if kernel.brings_right_near:
+            _ask(statement, place.further((kernel.columns - 1) * size), size, line, "t0")
     near: list[Address] = []
     if kernel.right_near:
         place = right.further(kernel.right_near)

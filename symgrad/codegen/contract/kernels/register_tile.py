@@ -32,7 +32,8 @@ class Microkernel:
     them. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones
     by the digits of k. What the processor does not fetch ahead by itself the kernel asks for,
     `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing is, and one that
-    `brings_near` asks the nearest cache for that of the left. Of a packed right the nearest cache
+    `brings_near` asks the nearest cache for that of the left, one that `brings_right_near` for that
+    of the right, wherever its rows begin in a line. Of a packed right the nearest cache
     is asked for what lies `right_near` bytes behind what is read, if these are not 0, and for what
     lies `left_near` behind in a packed left or in rows. With `asks_for_next` the rows of the left
     for the tile or the block of k behind this one are asked for, a line of each row every so many
@@ -68,6 +69,7 @@ class Microkernel:
     left_ahead: int = 0
     brings_near: bool = False
     right_ahead: int = 0
+    brings_right_near: bool = False
     right_near: int = 0
     left_near: int = 0
     asks_for_next: bool = False

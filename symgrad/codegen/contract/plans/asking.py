@@ -30,7 +30,7 @@ def with_asking(plan: ContractPlan, target: Target) -> ContractPlan:
     asks_for_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
     asks_for_next = not asks_for_block and _is_met_late(plan, memory)
     asks = asks_for_block or asks_for_next
-    source = _next_source(plan, memory) if not asks and _is_source_far(plan, memory) else None
+    source = _next_source(plan, memory) if not asks and is_source_far(plan, memory) else None
     is_late = not asks and source is None and _is_panel_met_late(plan, memory)
     if is_late and plan.packs_late and target.shares_slowly:
         source = _source_for_block(plan, memory)
@@ -133,7 +133,7 @@ def next_panel_asked(plan: ContractPlan) -> int:
     return 0 if is_asked else plan.next_right
 
 
-def _is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+def is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether a packed right comes from no near cache."""
     return plan.k * plan.column_run * plan.dtype.itemsize > memory.l2_bytes
 
