@@ -91,7 +91,8 @@ class Target:
     One that `gathers_slowly` loads lanes by themselves in less time. One that brings panels late
     from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0. One
     that `streams_stacks` stores what a loop records past caches that do not hold it. One that
-    `shares_slowly` waits long for what its shared cache has.
+    `shares_slowly` waits long for what its shared cache has. One that `shuffles_singly` has one
+    unit for shuffles, which multiplies as well; others put what is loaded into half a vector, too.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Target:
     near_ahead: int = 0
     streams_stacks: bool = False
     shares_slowly: bool = False
+    shuffles_singly: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
     @property
@@ -352,7 +354,7 @@ def _as_measured(target: Target) -> Target:
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
         issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
         near_ahead=_NEAR_AHEAD if is_skylake else 0, streams_stacks=is_skylake,
-        shares_slowly=is_skylake,
+        shares_slowly=is_skylake, shuffles_singly=is_skylake,
     )  # fmt: skip
 
 

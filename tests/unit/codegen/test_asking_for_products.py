@@ -42,6 +42,7 @@ SHAPES = (
     (40, 5, 2),
     (7, 48, 1),
     (7, 64, 130),
+    (44, 60, 52),
 )
 
 
@@ -106,7 +107,7 @@ def test_asking_behind_the_last_product_touches_nothing(form, size):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("size", [(32, 32, 32), (24, 24, 24), (20, 40, 30)])
+@pytest.mark.parametrize("size", [(32, 32, 32), (24, 24, 24), (20, 40, 30), (48, 48, 48)])
 def test_tiles_ask_for_all_that_the_next_product_meets(form, size):
     plan = plan_of(batch(size, form, dtype="float64"))
     m, n, k = size
@@ -114,7 +115,7 @@ def test_tiles_ask_for_all_that_the_next_product_meets(form, size):
     assert next_panel_asked(plan) == 0
     sizes = [8 * each for each in (m * k, k * n, m * n)]
     places = next_places(plan)
-    fits = 2 * sum(sizes) <= LATE.memory.l1_bytes
+    fits = size != (32, 32, 32)  # which are whole pages
     assert [8 * place for place in places] == (sizes if fits else [0, sizes[1], 0])
     steps = plan.row_tiles * plan.panels * plan.k
     asked = [nbytes for nbytes, place in zip(sizes, places, strict=True) if place]
@@ -138,6 +139,16 @@ def test_the_second_cache_is_asked_for_a_panel_that_the_nearest_has_no_room_for(
     assert is_next_near(plan_of(batch((32, 32, 32))), LATE.memory)
     assert not plan_of(batch((32, 64, 2048))).asks_for_product  # nor has the second one
     assert not plan_of(batch((32, 64, 256)), V4).asks_for_product
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_second_cache_is_asked_for_products_of_which_the_nearest_has_room_for_none(form):
+    kinds = "float32", "float64"
+    near, far = (plan_of(batch((48, 48, 48), form, dtype=kind)) for kind in kinds)
+    assert [is_next_near(plan, LATE.memory) for plan in (near, far)] == [True, False]
+    assert all(all(next_places(plan)) for plan in (near, far))
+    left, _, result = next_places(plan_of(batch((80, 80, 80), form)))
+    assert (left, result) == (0, 0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

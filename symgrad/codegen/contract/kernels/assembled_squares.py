@@ -2,14 +2,19 @@
 
     vunpcklps  %zmm4, %zmm0, %zmm16     the lower halves of two lines in turns, within 128 bits
     vshuff32x4 $0x88, %zmm1, %zmm0, %zmm5     the even sectors of two lines
+    vinsertf64x4 $1, (%rax), %zmm0, %zmm0     or half of another line, as it is loaded
 
 These are the shuffles of `pack.py`, each of which is an instruction. Where LLVM selects them it
-looks for fewer, which takes it ten times as long.
+looks for fewer, which takes it ten times as long. Where shuffles have one unit only, a square that
+is in memory is loaded by half lines, and a quarter of the shuffles are not needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.codegen import ir
+from symgrad.codegen.contract.elements import POINTER, Elements, index, scalar_type
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
 
@@ -50,6 +55,18 @@ class _Square:
         ]
         made, self._free = self._free, a
         return made, b
+
+    def load(self, line: int, places: Sequence[int | None], offset: int) -> None:
+        """Load two halves to a line, so many bytes behind two places, or 0 where there is none."""
+        low, high = places
+        if low is None or high is None:
+            self.text.append(f"vpxorq ${line}, ${line}, ${line}")
+        else:
+            self.text.append(f"vbroadcastf64x4 {offset}(${low}), ${line}")
+            low = None  # it is in both halves
+        for half, place in enumerate((low, high)):
+            if place is not None:
+                self.text.append(f"vinsertf64x4 $${half}, {offset}(${place}), ${line}, ${line}")
 
     def interleave(self, lines: list[int], names: tuple[str, str]) -> list[int]:
         """Transpose the squares of sectors that lie side by side in lines."""
@@ -92,3 +109,51 @@ def emit_square(
     after = builder.asm(function, text, constraints, lines, side_effect=False)
     places = [columns[i % sector][i // sector] for i in range(size)]
     return [builder.extract_value(after, place) for place in places]
+
+
+def can_load_halves(elements: Elements, lanes: int) -> bool:
+    """Return whether squares of `lanes` by `lanes` elements in memory are loaded by half lines."""
+    dtype, target = elements.compute, elements.target
+    is_float = dtype.is_float and dtype.itemsize in (4, 8) and dtype == elements.stored
+    is_whole = lanes * dtype.itemsize == target.vector_bytes == 64
+    return target.shuffles_singly and is_float and is_whole
+
+
+def emit_halves(
+    builder: ir.IRBuilder, corner: ir.Value, apart: ir.Value, count: int, elements: Elements
+) -> list[ir.Value]:
+    """Return the columns of the square in memory at `corner`, of `count` lines that are `apart`.
+
+    Lanes of lines that are not there are 0. Both halves of a line are loaded one after the other,
+    since the nearest cache keeps few lines that are whole pages apart.
+    """
+    sector, way = 16 // elements.compute.itemsize, int(elements.compute.itemsize == 8)
+    size, square = 4 * sector, _Square(4 * sector)
+    places = [size + 1 + at for at in range(4)]
+    for row in range(sector):
+        square.text += [f"addq ${size + 5}, ${place}" for place in places if row]
+        there = [place if at * sector + row < count else None for at, place in enumerate(places)]
+        for half in (0, 1):
+            line = 2 * sector * half + row
+            square.load(line, there[:2], 32 * half)
+            square.load(line + sector, there[2:], 32 * half)
+    columns: list[int] = []
+    for first in (0, 2 * sector):
+        groups = [
+            square.interleave([start + at for at in range(sector)], _INTERLEAVED[way])
+            for start in (first, first + sector)
+        ]
+        pairs = [square.shuffle(pair, _SECTORS[64][way]) for pair in zip(*groups, strict=True)]
+        columns += [line for lines in zip(*pairs, strict=True) for line in lines]
+    starts = [corner]
+    for _ in places[1:]:
+        starts.append(elements.address(builder, starts[-1], builder.mul(apart, index(sector))))
+    kind, target = ir.VectorType(scalar_type(elements.compute), size), elements.target
+    constraints = [f"=&{target.register_constraint}"] * (size + 1) + ["=&r"] * len(places)
+    constraints += ["r", *map(str, places), "~{memory}", "~{flags}"]
+    given = [builder.mul(apart, index(elements.compute.itemsize)), *starts]
+    gives = ir.LiteralStructType([kind] * (size + 1) + [POINTER] * len(places))
+    function = ir.FunctionType(gives, [value.type for value in given])
+    text = "\n    ".join(square.text)
+    after = builder.asm(function, text, ",".join(constraints), given, side_effect=True)
+    return [builder.extract_value(after, column) for column in columns]

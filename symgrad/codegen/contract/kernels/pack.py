@@ -8,6 +8,8 @@ run along k a packed panel holds its lines one after the other instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import (
     INDEX,
@@ -20,7 +22,12 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
-from symgrad.codegen.contract.kernels.assembled_squares import emit_square, is_assembled_square
+from symgrad.codegen.contract.kernels.assembled_squares import (
+    can_load_halves,
+    emit_halves,
+    emit_square,
+    is_assembled_square,
+)
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.target import Target
@@ -194,21 +201,31 @@ def _emit_square(
     """Transpose one square: its place and its size, along k and across the panel."""
     (step, steps), (start, count) = along, across
     corner = packer.elements.address(builder, base, builder.mul(start, panel.apart))
-    nothing: ir.Value = ir.Constant(_vector(packer), None)
-    lines = [nothing] * packer.lanes
-    place = corner
-    for row in range(count):
-        place = packer.elements.address(builder, place, panel.apart) if row else corner
-        lines[row] = packer.elements.load(builder, place, steps, packer.lanes)
-        ask_for_next(builder, packer.elements, place, packer.next_panel)
-    dtype, target = packer.elements.compute, packer.elements.target
-    if is_assembled_square(lines, dtype, target):
-        turned = emit_square(builder, lines, dtype, target)
+    places = [corner]
+    for _ in range(1, count):
+        places.append(packer.elements.address(builder, places[-1], panel.apart))
+    if steps == packer.lanes and can_load_halves(packer.elements, packer.lanes):
+        turned = emit_halves(builder, corner, panel.apart, count, packer.elements)
     else:
-        turned = transpose(builder, lines, 16 // dtype.itemsize, target)
+        turned = _turned(builder, packer, places, steps)
+    for place in places:
+        ask_for_next(builder, packer.elements, place, packer.next_panel)
     first = _packed_place(builder, packer, panel, (step, start))
     for offset, value in enumerate(turned[:steps]):
         _store(builder, packer, panel, (first, offset * packer.padded), value, offset)
+
+
+def _turned(
+    builder: ir.IRBuilder, packer: PanelPacker, places: Sequence[ir.Value], steps: int
+) -> list[ir.Value]:
+    """Return the columns of the square whose lines are at `places`, each of them loaded whole."""
+    nothing: ir.Value = ir.Constant(_vector(packer), None)
+    lines = [packer.elements.load(builder, place, steps, packer.lanes) for place in places]
+    lines += [nothing] * (packer.lanes - len(lines))
+    dtype, target = packer.elements.compute, packer.elements.target
+    if is_assembled_square(lines, dtype, target):
+        return emit_square(builder, lines, dtype, target)
+    return transpose(builder, lines, 16 // dtype.itemsize, target)
 
 
 def ask_for_next(builder: ir.IRBuilder, elements: Elements, place: ir.Value, distance: int) -> None:

@@ -8,7 +8,8 @@ A unit is an element of float64, or two of float32: then it is two terms of the 
 of the left, so that even lanes of a sum are one row and odd lanes the next. An element of the left
 is loaded for two multiply-adds and not for one, and nothing is packed. All parts run through the
 same few instructions: what is written out for each product may be pushed out of an inclusive cache
-by what products read.
+by what products read. Where shuffles have one unit only, the first of several groups of rows keeps
+what it transposes, and the others read it.
 """
 
 from __future__ import annotations
@@ -95,14 +96,31 @@ class TurnedKernel:
         """Groups of lines, whose sums are in registers at a time."""
         return -(-self.lines // MOST_LINES)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the first of several groups keeps what it transposes for the others.
+
+        That is more code, but shuffles that have one unit only take turns with multiply-adds.
+        """
+        return self.groups > 1 and self.elements.target.shuffles_singly
+
+    @property
+    def kept_type(self) -> ir.Type:
+        return ir.ArrayType(self.vector_type, self.k // self.unit * VECTORS)
+
 
 class _Places(NamedTuple):
-    """Where the rows of a group begin in the left, and where operands and tile do."""
+    """Where the rows of a group begin in the left, and where operands and tile do.
+
+    The first of several groups keeps what it transposes, and others read it there.
+    """
 
     rows: ir.Value
     left: ir.Value
     right: ir.Value
     tile: ir.Value
+    kept: ir.Value | None
+    is_first: bool
 
 
 def emit_turned_kernel(module: ir.Module, kernel: TurnedKernel) -> ir.LLVMFunction:
@@ -114,18 +132,23 @@ def emit_turned_kernel(module: ir.Module, kernel: TurnedKernel) -> ir.LLVMFuncti
     function = kernel_function(module, kind, "contract.turned")
     left, right, tile, _, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
+    kept = builder.alloca(kernel.kept_type) if kernel.keeps else None
     if kernel.nexts[1] and kernel.code_lines:
         walk = right, kernel.nexts[1]
         ask_for_code(builder, function, kernel.elements, walk, kernel.code_lines)
     low, tall = divmod(kernel.lines, kernel.groups)
-    for first, stop, height in ((0, tall, low + 1), (tall, kernel.groups, low)):
+    spans = [(0, tall, low + 1), (tall, kernel.groups, low)]
+    if kept is not None:
+        highest = low + (tall > 0)
+        spans = [(0, 1, highest), (min(tall, 1), tall, low + 1), (max(tall, 1), kernel.groups, low)]
+    for first, stop, height in spans:
         if first == stop:
             continue
         with counted_loop(builder, index(first), index(stop), is_final=True) as group:
             before = builder.mul(group, index(height * kernel.unit))
-            row = builder.add(before, index(first * kernel.unit))
+            row = builder.add(before, index(tall * kernel.unit if height == low else 0))
             at = _further(builder, kernel, left, builder.mul(row, index(kernel.left_row)))
-            places = _Places(at, left, right, tile)
+            places = _Places(at, left, right, tile, kept, kept is None or first == 0)
             sums = _emit_parts(builder, kernel, places, (group, height))
             place = _further(builder, kernel, tile, builder.mul(row, index(kernel.tile_row)))
             _emit_stores(builder, kernel, place, sums)
@@ -207,7 +230,10 @@ def _emit_part(
     first = builder.mul(part, index(PART * kernel.unit))
     right = _further(builder, kernel, places.right, first)
     left = _further(builder, kernel, places.rows, builder.mul(first, index(kernel.left_k)))
-    vectors = [_turned(builder, kernel, right, number, units) for number in range(VECTORS)]
+    vectors = []
+    if places.is_first:
+        vectors = [_turned(builder, kernel, right, number, units) for number in range(VECTORS)]
+        _keep(builder, kernel, places, part, vectors)
     terms = units * kernel.unit
     products = terms * len(sums) // VECTORS
     added, asking = list(sums), iter(shared_out(asked, products))
@@ -215,7 +241,11 @@ def _emit_part(
         # LLVM would load elements of the next terms before, in registers of the sums.
         nothing = ir.FunctionType(ir.VoidType(), [])
         builder.asm(nothing, "", "~{memory}", [], side_effect=True)
-        values = [_of_term(builder, kernel, some, term) for some in vectors]
+        if places.is_first:
+            pair = [some[term // kernel.unit] for some in vectors]
+        else:
+            pair = _kept(builder, kernel, places, part, term // kernel.unit)
+        values = [_of_term(builder, kernel, unit, term) for unit in pair]
         for line in range(len(sums) // VECTORS):
             offset = line * kernel.unit * kernel.left_row + term * kernel.left_k
             item = _broadcast(builder, kernel, _further(builder, kernel, left, index(offset)))
@@ -277,14 +307,48 @@ def _half(
     return kernel.elements.load(builder, place, units * kernel.unit, half)
 
 
-def _of_term(
-    builder: ir.IRBuilder, kernel: TurnedKernel, units: Sequence[ir.Value], term: int
-) -> ir.Value:
+def _keep(
+    builder: ir.IRBuilder,
+    kernel: TurnedKernel,
+    places: _Places,
+    part: ir.Value,
+    vectors: Sequence[Sequence[ir.Value]],
+) -> None:
+    """Store the units of a part of k for further groups, if there are some."""
+    if places.kept is None:
+        return
+    for at, pair in enumerate(zip(*vectors, strict=True)):
+        for place, value in zip(_pair_kept(builder, kernel, places, part, at), pair, strict=True):
+            builder.store(value, place, align=kernel.elements.target.vector_bytes)
+
+
+def _kept(
+    builder: ir.IRBuilder, kernel: TurnedKernel, places: _Places, part: ir.Value, unit: int
+) -> list[ir.Value]:
+    """Return a unit of a part of k, of all columns, as it was kept."""
+    pair, align = (
+        _pair_kept(builder, kernel, places, part, unit),
+        kernel.elements.target.vector_bytes,
+    )
+    return [builder.load(place, typ=kernel.vector_type, align=align) for place in pair]
+
+
+def _pair_kept(
+    builder: ir.IRBuilder, kernel: TurnedKernel, places: _Places, part: ir.Value, unit: int
+) -> list[ir.Value]:
+    """Return where the vectors of a unit of a part are kept."""
+    assert places.kept is not None, "one group keeps nothing"
+    first = builder.mul(part, index(PART * VECTORS))
+    ats = [builder.add(first, index(unit * VECTORS + number)) for number in range(VECTORS)]
+    return [builder.gep(places.kept, [at], source_etype=kernel.vector_type) for at in ats]
+
+
+def _of_term(builder: ir.IRBuilder, kernel: TurnedKernel, unit: ir.Value, term: int) -> ir.Value:
     """Return the columns of a term: where a unit has two each of them is there twice."""
     if kernel.unit == 1:
-        return units[term]
+        return unit
     order = [lane // 2 * 2 + term % 2 for lane in range(kernel.lanes)]
-    return shuffled(builder, [units[term // 2]], order)
+    return shuffled(builder, [unit], order)
 
 
 def _broadcast(builder: ir.IRBuilder, kernel: TurnedKernel, place: ir.Value) -> ir.Value:

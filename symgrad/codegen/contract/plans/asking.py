@@ -90,14 +90,37 @@ def bytes_a_step(plan: ContractPlan) -> tuple[int, ...]:
     if not plan.asks_for_product:
         return ()
     steps = plan.row_tiles * plan.panels * plan.k
+    asked = zip(product_bytes(plan), next_places(plan), strict=True)
+    return tuple(-(-size // steps) for size, further in asked if further)
+
+
+def can_meet_next(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
+    """Return whether a near cache has room for all of the next product beside this one.
+
+    That is the nearest one, or the second for products of up to twice the nearest; but those of
+    whole pages, which fall on the same sets, are met no sooner.
+    """
+    sizes = product_bytes(plan)
+    are_pages = any(size % memory.page_bytes == 0 for size in sizes)
+    is_second = sum(sizes) <= 2 * memory.l1_bytes and not are_pages
+    return 2 * sum(sizes) <= memory.l1_bytes or is_second
+
+
+def product_bytes(plan: ContractPlan) -> tuple[int, int, int]:
+    """Return how many bytes the left, the right and the result of a product are."""
     sizes = plan.rows * plan.k, plan.k * plan.columns, plan.rows * plan.columns
-    asked = zip(sizes, next_places(plan), strict=True)
-    return tuple(-(-size * plan.dtype.itemsize // steps) for size, further in asked if further)
+    left, right, result = (size * plan.dtype.itemsize for size in sizes)
+    return left, right, result
 
 
 def is_next_near(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether the nearest cache is asked for the next product: it has room for its right."""
-    return plan.next_right * plan.dtype.itemsize <= memory.l1_bytes // 2
+    """Return whether the nearest cache is asked for the next product: it has room for its right.
+
+    Where all of that is asked for, one product is to leave the nearest cache room.
+    """
+    is_whole = any(plan.next_sides) and plan.method == "tile"
+    has_room = not is_whole or sum(product_bytes(plan)) <= memory.l1_bytes
+    return has_room and plan.next_right * plan.dtype.itemsize <= memory.l1_bytes // 2
 
 
 def next_places(plan: ContractPlan) -> tuple[int, int, int]:

@@ -10,7 +10,11 @@ from functools import lru_cache, partial
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.diagonal import with_diagonal
 from symgrad.codegen.contract.methods import GoesOn
-from symgrad.codegen.contract.plans.asking import can_ask_for_product, with_next_steps
+from symgrad.codegen.contract.plans.asking import (
+    can_ask_for_product,
+    can_meet_next,
+    with_next_steps,
+)
 from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
 from symgrad.codegen.contract.plans.borders import with_borders
 from symgrad.codegen.contract.plans.parts import in_parts
@@ -238,7 +242,8 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     """Return how far behind a right that of the next product of a batch begins, if it is asked for.
 
     So is one that is transposed, and one that is met late. It is to be so small that the nearest
-    cache has room for it, or the second one, if it is a panel; else 0 is returned.
+    cache has room for it, or the second one, if it is a panel or all of the product is asked for;
+    else 0 is returned.
     """
     right = product.rhs if plan.vector_axis == "n" else product.lhs
     size = plan.k * plan.columns
@@ -251,6 +256,7 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     # A loop around reads weights of which a near cache has no room for all, panel by panel.
     is_panel = plan.has_panel and can_ask_for_product(plan, target)
     has_room = is_small or (is_panel and nbytes <= memory.l2_bytes // 2)
+    has_room = has_room or (can_ask_for_product(plan, target) and can_meet_next(plan, memory))
     return size if is_asked and has_room and _steps_by(right, size) else 0
 
 
@@ -258,13 +264,11 @@ def _next_sides(product: Product, plan: ContractPlan, target: Target) -> tuple[i
     """Return how far behind the left and the result of a batch those of the next product begin.
 
     They are asked for where a held right is transposed: then no product overlaps with the next one
-    as much as it waits for them. So they are where they are met late, and the nearest cache has
-    room for both products. What is not dense, or no part of a batch, has 0.
+    as much as it waits for them. So they are where they are met late, and a near cache has room for
+    both products. What is not dense, or no part of a batch, has 0.
     """
     is_turned = plan.method == "held" and plan.right.column_stride != 1
-    sizes = plan.rows * plan.k, plan.k * plan.columns, plan.rows * plan.columns
-    are_small = 2 * sum(sizes) * plan.dtype.itemsize <= target.memory.l1_bytes
-    are_late = are_small and can_ask_for_product(plan, target)
+    are_late = can_ask_for_product(plan, target) and can_meet_next(plan, target.memory)
     if not plan.next_right or not (is_turned or are_late):
         return 0, 0
     left = product.lhs if plan.vector_axis == "n" else product.rhs
