@@ -84,9 +84,9 @@ def _share_in(
         for panels in group:
             given.setdefault(panels.position, {})[panels.statement] = memory
     for position in sorted(given, reverse=True):
-        launch = instrs[position]
-        assert isinstance(launch, Launch), "launches read panels"
-        reading = _reading(launch, given[position], fusions, by_rows)
+        reader = instrs[position]
+        assert isinstance(reader, Launch), "launches read panels"
+        reading = _reading(reader, given[position], fusions, by_rows)
         instrs[position : position + 1] = [*made.get(position, ()), reading]
 
 

@@ -90,6 +90,19 @@ def diagonals_of(
     return ShiftedDiagonals(first, stop, index_of(*terms))
 
 
+def holds_everywhere(
+    condition: str,
+    values: Mapping[str, Expr],
+    masks: Masks,
+    axes: tuple[_Axis, _Axis],
+    extents: Mapping[str, int],
+) -> bool:
+    """Return whether a condition is known to hold in all rows and columns, whatever is around."""
+    found = _loaded(values.get(condition), masks, axes, extents)
+    found = found or _of_indices(condition, values, axes, extents)
+    return found is not None and bool(found[1].all())
+
+
 def _move(
     low: _Numbers, high: _Numbers, turns: Sequence[_Numbers], number: int, extent: int
 ) -> int:
