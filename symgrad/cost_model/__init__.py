@@ -173,6 +173,9 @@ LEAST_ROW_BLOCK = 64
 LEAST_SUMS_APART = 4
 PARTS_A_THREAD = 4
 INSTRS_OF_PRODUCTS = 128
+# What the last of such products make of longer rows is in memory for so many columns at a time.
+BYTES_OF_ROW_CHUNK = 1 << 18
+COLUMNS_OF_CHUNK = 256
 MOST_STATEMENTS_OF_BATCH = 352  # in one kernel: LLVM numbers no values of much longer ones
 # Rows that a product reaches a piece of are asked for if further apart: no processor follows that.
 BYTES_BETWEEN_PIECES = 512

@@ -55,6 +55,13 @@ def renamed(kernel: Kernel, buffers: Sequence[str], ending: str) -> Kernel:
     return _Renamer(f".{ending}").kernel(kernel, buffers)
 
 
+def renamed_apart(
+    body: Sequence[Stmt], buffers: Sequence[str], around: Sequence[str], ending: str
+) -> tuple[Stmt, ...]:
+    """Alpha-rename apart: return statements within loops `around` with other names of their own."""
+    return _Renamer(f".{ending}").statements(body, buffers, around)
+
+
 class _Renamer:
     """The new names; a name that is bound anew after its loop has ended gets another one."""
 
@@ -71,6 +78,13 @@ class _Renamer:
         self._buffers = dict(zip(names, buffers, strict=True))
         params = (Param(self._buffers[p.name], p.dtype, p.count, p.mode) for p in kernel.params)
         return Kernel("kernel", tuple(params), self._body(kernel.body))
+
+    def statements(
+        self, body: Sequence[Stmt], buffers: Sequence[str], around: Sequence[str]
+    ) -> tuple[Stmt, ...]:
+        self._buffers = dict(zip(buffers, buffers, strict=True))
+        self._vars = dict(zip(around, around, strict=True))
+        return self._body(tuple(body))
 
     def _bind_var(self, name: str) -> str:
         renamed = self._vars[name] = f"i{self._bound_vars}{self._ending}"

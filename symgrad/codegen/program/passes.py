@@ -28,6 +28,7 @@ from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.reuse_results import reuse_results
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.program.share_in_loops import share_in_loops
+from symgrad.codegen.program.share_panels import share_panels
 from symgrad.codegen.program.stream_stacks import stream_stacks
 from symgrad.codegen.program.verify import verify_instrs, verify_program
 from symgrad.codegen.schedule.accumulate_columns import accumulate_columns
@@ -86,6 +87,11 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "tile-products": "blocks of rows are products of other sizes, tiled anew",
             "parallelize": "they are shared anew, and which are fused does not depend on it",
         },
+    ),
+    ProgramPass(
+        "share-panels",
+        lambda program, given: share_panels(program, given.by_rows),
+        after={"fuse-products": "what each block reads across is in panels before the first one"},
     ),
     ProgramPass(
         "leave-out-zeros",

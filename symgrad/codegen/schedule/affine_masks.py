@@ -31,14 +31,25 @@ _LARGEST = 1 << 53  # of numbers: sums of two, and by so many columns, are then 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpans:
-    """The first and the last column of each row; the last is before the first if there is none."""
+    """The first and the last column of each row; the last is before the first if there is none.
+
+    With `has_gaps` not all columns between them are meant in all rows.
+    """
 
     first: _Numbers
     last: _Numbers
+    has_gaps: bool = False
 
     def within(self, other: ColumnSpans) -> ColumnSpans:
         """Return the columns that are in both."""
-        return ColumnSpans(np.maximum(self.first, other.first), np.minimum(self.last, other.last))
+        first, last = np.maximum(self.first, other.first), np.minimum(self.last, other.last)
+        return ColumnSpans(first, last, self.has_gaps or other.has_gaps)
+
+    def are_all(self, columns: int) -> bool:
+        """Return whether every row has all of so many columns."""
+        return not self.has_gaps and bool(
+            (self.first <= 0).all() and (self.last >= columns - 1).all()
+        )
 
 
 @dataclass(frozen=True, slots=True)

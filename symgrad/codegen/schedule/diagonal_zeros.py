@@ -37,9 +37,14 @@ from symgrad.codegen.loops.language import (
     Store,
     StridedOperand,
 )
-from symgrad.codegen.loops.rewrite import buffers_used, statements
+from symgrad.codegen.loops.rewrite import buffers_used, drop_unused, statements
 from symgrad.codegen.loops.strided import ZeroBorder
-from symgrad.codegen.schedule.mask_diagonals import Masks, ShiftedDiagonals, diagonals_of
+from symgrad.codegen.schedule.mask_diagonals import (
+    Masks,
+    ShiftedDiagonals,
+    diagonals_of,
+    holds_everywhere,
+)
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import LEAST_OF_TRIANGLE
 from symgrad.records import dataclass, replace
@@ -170,7 +175,24 @@ class _Walk:
         for store in product.body:
             if isinstance(store, Store):
                 self._found(store, product.rows, product.columns)
-        return told
+        return self._without_masks(told)
+
+    def _without_masks(self, product: Product) -> Product:
+        """Return `product` without selects of what it stores by masks that hold everywhere."""
+        values = {s.name: s.value for s in product.body if isinstance(s, Let)}
+        body = tuple(self._without_mask(s, values, product) for s in product.body)
+        if body == product.body:
+            return product
+        return replace(product, body=drop_unused(body, set()))
+
+    def _without_mask(self, store: Stmt, values: Mapping[str, Expr], product: Product) -> Stmt:
+        if not isinstance(store, Store):
+            return store
+        value, axes = _value_of(store.value, values), (product.rows, product.columns)
+        if not isinstance(value, Select) or not isinstance(value.condition, Ref):
+            return store
+        mask, known = value.condition.name, (self._values, self._masks, axes, self._extents)
+        return replace(store, value=value.chosen) if holds_everywhere(mask, *known) else store
 
     def _told(self, product: Product) -> Product:
         """Return `product` with a border, if an operand has enough zeros.

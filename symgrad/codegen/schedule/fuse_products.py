@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from symgrad.codegen.loops.canonical import renamed_apart
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
     Accumulator,
@@ -43,6 +44,13 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.codegen.loops.rewrite import is_free_of, map_indices, substitute_variable
 from symgrad.codegen.loops.strided import walk
+from symgrad.codegen.schedule.column_chunks import (
+    CHUNK,
+    ColumnChunks,
+    column_chunks,
+    in_chunk,
+    last_chunk,
+)
 from symgrad.codegen.schedule.parallelize import scratch_of_parts, share_work
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
@@ -128,15 +136,19 @@ class _Fusing:
         self._clearing: list[Stmt] = []
         self._behind: list[Stmt] = []
         self._is_near = False
+        self._parts = 1
 
     def kernel(self) -> Kernel:
         """Return the kernel: panels, blocks, and what is done with sums."""
         fusion, machine = self._fusion, self._machine
         shared, parts = shared_loop(self._loops, machine.threads.count)
+        self._parts = parts
         own = {p.name: p for p in fusion.params if p.name in fusion.own}
-        kept, scratch = keep_blocks(
-            fusion.stages, own, fusion.layouts, fusion.block, machine.target.memory
-        )
+        layouts, stages = fusion.layouts, fusion.stages
+        chunks = column_chunks(stages, own, layouts, fusion.rows.count, fusion.block)
+        if chunks is not None:
+            layouts = chunks.layouts(layouts)
+        kept, scratch = keep_blocks(stages, own, layouts, fusion.block, machine.target.memory)
         sizes = {p.name: p.count for p in scratch}
         kept = {
             name: replace(k, base=index_of((PART, sizes[k.buffer]))) for name, k in kept.items()
@@ -145,7 +157,7 @@ class _Fusing:
         self._params |= {p.name: replace(p, count=p.count * parts) for p in scratch}
         each = fusion.blocks // fusion.pieces
         start = index_of((_PIECE, each * fusion.block), (_BLOCK, fusion.block))
-        body = self._body(RowBlock(fusion.block, start, kept))
+        body = self._body(RowBlock(fusion.block, start, kept), chunks)
         inside = (*self._clearing, For(_BLOCK, each, body, ordered=True))
         nest = in_parts(self._loops, shared, parts, inside)
         params = tuple(self._params.values())
@@ -156,14 +168,15 @@ class _Fusing:
         counted = (replace(p, count=p.count * times.get(p.name, 1)) for p in tiled.params)
         return replace(tiled, params=tuple(counted))
 
-    def _body(self, block: RowBlock) -> tuple[Stmt, ...]:
+    def _body(self, block: RowBlock, chunks: ColumnChunks | None) -> tuple[Stmt, ...]:
         """Return the statements of a block; loops over its rows that follow one another are one.
 
         But what follows a fold is apart where a near cache has the block: it would wait for the
         fold of its own row, while folds of several rows overlap.
         """
         body: list[Stmt] = []
-        for stage in self._fusion.stages:
+        stages = self._fusion.stages
+        for stage in stages if chunks is None else stages[: chunks.first]:
             panels = self._in_panels(stage)
             statement = in_block(panels, self._fusion.rows, block)
             last = body[-1] if body else None
@@ -175,7 +188,52 @@ class _Fusing:
                 body.append(self._into_sums(statement))
             else:
                 body.append(statement)
+        if chunks is not None:
+            body += self._in_chunks(chunks, block)
         return tuple(body)
+
+    def _in_chunks(self, chunks: ColumnChunks, block: RowBlock) -> tuple[Stmt, ...]:
+        """Return the last stages of a block, a chunk of columns at a time."""
+        before: list[Stmt] = []
+        inside: list[Product] = []
+        behind: list[Stmt] = []
+        buffers = frozenset(block.kept[name].buffer for name in chunks.buffers)
+        for axis, stage in zip(chunks.axes, self._fusion.stages[chunks.first :], strict=True):
+            product = in_block(self._in_panels(stage), self._fusion.rows, block)
+            assert isinstance(product, Product), "a chunk has products"
+            if stage.is_sum and self._fusion.blocks > 1:
+                product = self._into_sums(product)
+            if axis == "inner":
+                clear, product, total = self._over_chunks(product)
+                before += clear
+                behind += total
+            inside.append(in_chunk(product, axis, chunks, buffers))
+        count = chunks.columns // chunks.size
+        if not chunks.is_last_apart:
+            return *before, For(CHUNK, count, tuple(inside), ordered=True), *behind
+        last = last_chunk(inside, chunks)
+        around = (PART, _BLOCK, *(name for name, _ in self._loops))
+        apart = renamed_apart(last, [*self._params], around, "last")
+        return *before, For(CHUNK, count - 1, tuple(inside), ordered=True), *apart, *behind
+
+    def _over_chunks(self, product: Product) -> tuple[tuple[Stmt, ...], Product, tuple[Stmt, ...]]:
+        """Return what clears sums over chunks, what adds to them, and what is done with them."""
+        axes = [product.rows, product.columns]
+        count, dtype = math.prod(extent for _, extent in axes), product.dtype
+        name = self._new_scratch([*axes, (PART, self._parts)], dtype)
+        place = index_of((PART, count), *row_major(axes).terms)
+        flat = f"{name}.i"
+        clear = For(
+            flat, count, (Store(name, index_of((PART, count), (flat, 1)), Const(0.0, dtype)),)
+        )
+        value = Let(product.name, Load(name, place, dtype))
+        total = nested([For(*axis, ()) for axis in axes], (value, *product.body))
+        params = tuple(self._params.values())
+        first, last = (
+            vectorize(Kernel("sums", params, (loop,)), self._machine.target).body
+            for loop in (clear, total)
+        )
+        return first, _adding(product, name, place), last
 
     def _scheduled(self, body: Sequence[Stmt], params: tuple[Param, ...]) -> tuple[Stmt, ...]:
         """Return statements before or behind the blocks as they are scheduled."""
@@ -198,17 +256,19 @@ class _Fusing:
         if not is_across or n % panel:
             return stage
         batch = [(v, e) for v, e in self._batch if rhs.index.coefficient(v)]
-        axes = [*batch, product.columns, product.inner]
+        panels, within = (_PANEL, n // panel), [(term, k), (column, panel)]
+        # Of few matrices those of fewer columns are the first ones, which launches may share.
+        is_shared = math.prod(extent for _, extent in batch) < LEAST_SUMS_APART
+        axes = [panels, *batch, *within] if is_shared else [*batch, panels, *within]
         name = self._new_scratch(axes, product.element)
-        own = row_major([*batch, (_PANEL, n // panel), (term, k), (column, panel)])
+        own = row_major(axes)
         at = ((_PANEL, panel * rhs.columns), (term, 1), (column, rhs.columns))
         value = Ref(f"{product.name}.packed", product.element)
         load = Load(rhs.buffer, index_of(*rhs.index.terms, *at, const=rhs.index.const), value.dtype)
-        axes = [*batch, (_PANEL, n // panel), (term, k), (column, panel)]
         loops = [For(variable, extent, ()) for variable, extent in axes]
         self._before.append(nested(loops, (Let(value.name, load), Store(name, own, value))))
         first = index_of(*((v, own.coefficient(v)) for v, _ in batch))
-        packed = StridedOperand(name, first, panel, 1, (), ((panel, panel * k),))
+        packed = StridedOperand(name, first, panel, 1, (), ((panel, own.coefficient(_PANEL)),))
         return replace(stage, statement=replace(product, rhs=packed))
 
     def _in_rows(self, product: Product) -> Product:
@@ -253,15 +313,20 @@ class _Fusing:
         clear = For(flat, count, (Store(name, own, Const(0.0, dtype)),))
         alone = Kernel("clear", tuple(self._params.values()), (clear,))
         self._clearing += vectorize(alone, self._machine.target).body
-        old, new = (Ref(f"{product.name}.{word}", dtype) for word in ("old", "new"))
-        return replace(
-            product,
-            body=(
-                Let(old.name, Load(name, place, dtype)),
-                Let(new.name, Op("add", (old, Ref(product.name, dtype)), dtype)),
-                Store(name, place, new),
-            ),
-        )
+        return _adding(product, name, place)
+
+
+def _adding(product: Product, sums: str, place: Index) -> Product:
+    """Return a product that adds to what is in a buffer, instead of what is done with it."""
+    old, new = (Ref(f"{product.name}.{word}", product.dtype) for word in ("old", "new"))
+    return replace(
+        product,
+        body=(
+            Let(old.name, Load(sums, place, product.dtype)),
+            Let(new.name, Op("add", (old, Ref(product.name, product.dtype)), product.dtype)),
+            Store(sums, place, new),
+        ),
+    )
 
 
 def _joined(first: Stmt | None, second: Stmt) -> For | None:

@@ -90,11 +90,26 @@ def diagonals_of(
     return ShiftedDiagonals(first, stop, index_of(*terms))
 
 
+def holds_everywhere(
+    condition: str,
+    values: Mapping[str, Expr],
+    masks: Masks,
+    axes: tuple[_Axis, _Axis],
+    extents: Mapping[str, int],
+) -> bool:
+    """Return whether a condition is known to hold in all rows and columns, whatever is around."""
+    found = _loaded(values.get(condition), masks, axes, extents)
+    found = found or _of_indices(condition, values, axes, extents)
+    return found is not None and found[1].are_all(columns=axes[1][1])
+
+
 def _spans(holds: _Numbers) -> ColumnSpans:
     """Return in which columns a mask holds, given by row, column and loops around."""
     columns = holds.shape[1]
     last = columns - 1 - holds[:, ::-1].argmax(axis=1)
-    return ColumnSpans(np.where(holds.any(axis=1), holds.argmax(axis=1), columns), last)
+    first = np.where(holds.any(axis=1), holds.argmax(axis=1), columns)
+    has_gaps = bool((holds.sum(axis=1) < last - first + 1).any())
+    return ColumnSpans(first, last, has_gaps)
 
 
 def _move(

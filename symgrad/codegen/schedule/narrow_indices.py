@@ -32,6 +32,7 @@ from symgrad.codegen.loops.language import (
     Binding,
     Cast,
     Const,
+    Fold,
     For,
     Index,
     IndexValue,
@@ -60,23 +61,24 @@ def narrow_indices(kernel: Kernel, target: Target) -> Kernel:
 def _in_all(body: Sequence[Stmt], extents: Mapping[str, int], target: Target) -> tuple[Stmt, ...]:
     result: list[Stmt] = []
     for statement in body:
+        if isinstance(statement, For | Fold) and _fills_several(statement, target):
+            result += _narrowed(statement, extents)
+            continue
         if isinstance(statement, For):
-            if _fills_several(statement, target):
-                result += _narrowed(statement, extents)
-                continue
             inside = _in_all(statement.body, extents, target)
             statement = replace(statement, body=inside)
         result.append(statement)
     return tuple(result)
 
 
-def _fills_several(loop: For, target: Target) -> bool:
+def _fills_several(loop: For | Fold, target: Target) -> bool:
     """Return whether a loop is of straight code whose indices fill more than one register."""
     is_straight = all(isinstance(s, Plain) for s in loop.body)
-    return is_straight and loop.vector * int64.itemsize > target.vector_bytes
+    lanes = loop.lanes if isinstance(loop, Fold) else loop.vector
+    return is_straight and lanes * int64.itemsize > target.vector_bytes
 
 
-def _narrowed(loop: For, extents: Mapping[str, int]) -> list[Stmt]:
+def _narrowed(loop: For | Fold, extents: Mapping[str, int]) -> list[Stmt]:
     """Return a loop behind what its comparisons need."""
     ends: dict[str, int] = {}  # of indices by name: what all of their values are below
     before: list[Let] = []

@@ -144,7 +144,7 @@ def in_block(stage: Stage, rows: MatrixRows, block: RowBlock) -> Stmt:
         within = _without(index, (*rows.names, row))
         return kept.buffer, scaled_sum([(within, 1), (own, kept.pitch), (kept.base, 1)])
 
-    body = _changed(statement.body, change)
+    body = with_places(statement.body, change)
     if isinstance(statement, For):
         return replace(statement, extent=block.size, body=body)
     lhs, rhs, size = statement.lhs, statement.rhs, (row, block.size)
@@ -181,14 +181,15 @@ def _without(index: Index, names: Sequence[str]) -> Index:
 
 
 # What a place in a buffer becomes; of an index that is a value the buffer is "".
-_Change = Callable[[str, Index], tuple[str, Index]]
+ChangePlace = Callable[[str, Index], tuple[str, Index]]
 
 
-def _changed(body: Sequence[Stmt], change: _Change) -> tuple[Stmt, ...]:
+def with_places(body: Sequence[Stmt], change: ChangePlace) -> tuple[Stmt, ...]:
+    """Return statements, of which products are as they are, with each place in a buffer changed."""
     return tuple(_changed_statement(statement, change) for statement in body)
 
 
-def _changed_statement(statement: Stmt, change: _Change) -> Stmt:
+def _changed_statement(statement: Stmt, change: ChangePlace) -> Stmt:
     match statement:
         case Let(name, Load(buffer, index) as load):
             buffer, index = change(buffer, index)
@@ -200,6 +201,6 @@ def _changed_statement(statement: Stmt, change: _Change) -> Stmt:
             buffer, index = change(buffer, index)
             return replace(statement, buffer=buffer, index=index)
         case For() | Fold():
-            return replace(statement, body=_changed(statement.body, change))
+            return replace(statement, body=with_places(statement.body, change))
         case Let() | Check() | Product() | Prefix() | SortRows():
             return statement

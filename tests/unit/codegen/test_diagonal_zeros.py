@@ -295,3 +295,20 @@ def test_run_by_name_the_pass_goes_on_from_the_products_that_were_fused_in_front
     with mock.patch.object(fuse_products, "BYTES_OF_PRODUCTS", 0):
         assert told_of(run_passes(program, ["fuse-products"], machine)) == 0
         assert told_of(run_passes(program, ["fuse-products", PASS], machine)) > 0
+
+
+MASKED_RESULT = PRODUCT.replace(
+    "y[32*a + b] = t", "c: bool = m[32*a + b] z: f32 = select(c, t, 0.0:f32) y[32*a + b] = z"
+)
+
+
+@pytest.mark.parametrize("hole", [None, 2047, 2000])  # none, at the end and within a row
+def test_a_mask_that_holds_everywhere_chooses_nothing(hole):
+    mask, is_whole = np.ones(4096, bool), hole is None
+    if hole is not None:
+        mask[hole] = False
+    told = leave_out_zeros(kernel_of(MASKED_RESULT), {"m": mask}, target_named("native"))
+    verify_kernel(told)
+    assert ("select" not in print_kernel(told)) == is_whole
+    unknown = leave_out_zeros(kernel_of(MASKED_RESULT), {}, target_named("native"))
+    assert "select" in print_kernel(unknown)

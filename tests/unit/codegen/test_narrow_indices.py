@@ -72,3 +72,40 @@ def test_a_loop_is_as_long_as_it_is_though_one_beside_it_has_the_same_index():
 )
 def test_other_comparisons_stay(text):
     assert narrow_indices(parse_kernel(text), TARGET) == parse_kernel(text)
+
+
+FOLD = """kernel @k(in label: i64[2], in x: i64[48], out y: i64[2]) {
+  for i in 0..2 {
+    t0: i64 = label[i]
+    fold t1: i64 = 0 for j in 0..48 lanes(16) {
+      t2: i64 = index(j)
+      t3: bool = ge(t0, t2)
+      t4: i64 = x[j]
+      t5: i64 = select(t3, t4, 0)
+      yield t5
+    } combine (t6) (t7) {
+      t8: i64 = add(t6, t7)
+      yield t8
+    }
+    y[i] = t1
+  }
+}"""
+
+
+@pytest.mark.parametrize("label", [0, 7, 47, 48, -1, -(2**63), 2**63 - 1])
+def test_so_is_one_in_a_fold(label):
+    plain = parse_kernel(FOLD)
+    narrow = narrow_indices(plain, TARGET)
+    verify_kernel(narrow)
+    assert "bool = ge(t3.limit, t3.at)" in print_kernel(narrow)
+    results = []
+    for kernel in (plain, narrow):
+        buffers = {"label": np.array([label, 7]), "x": np.arange(48) ** 2, "y": np.zeros(2, int)}
+        run_kernel(kernel, buffers)
+        results.append(buffers["y"].tolist())
+    assert results[0] == results[1]
+
+
+def test_folds_whose_indices_are_one_vector_stay():
+    plain = parse_kernel(FOLD.replace("lanes(16)", "lanes(8)"))
+    assert narrow_indices(plain, TARGET) == plain
