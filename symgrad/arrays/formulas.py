@@ -26,6 +26,7 @@ from symgrad.graph.ops.arithmetic import minimum, square
 from symgrad.graph.ops.comparison import equal, where
 from symgrad.graph.ops.elementwise import common_shape
 from symgrad.graph.ops.reduction import sum as sum_over
+from symgrad.graph.ops.roots import root_of_squares
 from symgrad.graph.ops.transcendental import sqrt
 
 # What is added to the norm below a fraction, so that a gradient of zeros moves nothing.
@@ -152,7 +153,7 @@ def _adam(
     v = map_leaves(lambda old, new: beta2 * old + (1 - beta2) * square(new), v, g)
     corrections = map_leaves(correction, step)
     delta = map_leaves(
-        lambda m, v, by: cast(by, m.dtype) * m / (sqrt(v) + epsilon), m, v, corrections
+        lambda m, v, by: cast(by, m.dtype) * m / (root_of_squares(v) + epsilon), m, v, corrections
     )
     return delta, m, v
 
@@ -163,9 +164,7 @@ def _moved(w: Any, by: Any, rate: Any) -> Any:
 
 def _norm(x: Tensor) -> Tensor:
     """Return the Euclidean norm of all elements, whose gradient at 0 is 0."""
-    squares = sum_over(square(x))
-    is_zero = equal(squares, 0)
-    return where(is_zero, 0, sqrt(where(is_zero, 1, squares)))
+    return root_of_squares(sum_over(square(x)))
 
 
 def _require_fitting(subject: str, **operands: Any) -> None:

@@ -113,7 +113,7 @@ def inv(a: Any, /) -> Tensor:
 
 @public(functions=[np.linalg.det])
 def det(a: Any, /) -> Tensor:
-    """Compute the determinant of square matrices: by minors up to 4 rows, else by LU factors.
+    """Compute the determinant of square matrices, by elimination with partial pivoting.
 
     The gradient is the cofactors (Jacobi's formula), also where the determinant is 0, and so is its
     derivative (Stewart, 1998); a third one is nan there.

@@ -10,7 +10,6 @@ of the same length and dtypes. Limits may be scalar tensors.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,12 +19,10 @@ from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, common_dtype
-from symgrad.graph.ops.arithmetic import add, clip, isfinite
-from symgrad.graph.ops.comparison import greater, where
-from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.ops.arithmetic import clip
 from symgrad.graph.types import Array
 from symgrad.optim.hyperparameters import Rate, check_positive, check_rate
-from symgrad.optim.norms import sum_of_squares
+from symgrad.optim.lengths import factors, length_of
 
 Gradients = Sequence[Tensor | Array | None]
 
@@ -56,17 +53,14 @@ def _limit(limit: Rate | None, g: Tensor) -> Rate | None:
 def clip_by_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
     """Scale each gradient whose norm is above `max_norm` down to that norm.
 
-    A gradient that is not finite becomes NaN as a whole. The squares of float32 are summed in
-    float64, where they do not overflow.
+    A gradient that is not finite becomes NaN as a whole; that its norm is beyond its dtype does
+    no harm.
 
     >>> sg.run(sg.optim.clip_by_norm([sg.constant([3.0, 4.0]), sg.constant([0.1])], 1.0))
     [array([0.6, 0.8], dtype=float32), array([0.1], dtype=float32)]
     """
     max_norm = _read_max_norm("clip_by_norm", max_norm)
-    return [
-        None if g is None else _scaled(g, _scale(_length([g]), max_norm))
-        for g in _read("clip_by_norm", grads)
-    ]
+    return [None if g is None else _scaled(g, [g], max_norm) for g in _read("clip_by_norm", grads)]
 
 
 def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
@@ -74,9 +68,9 @@ def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]
 
     This is the clipping of Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent
     neural networks" (2013). Where a gradient is not finite all become NaN, as in
-    TensorFlow: scaling by 0 would hide it. The squares of float32 are summed in float64, where they
-    do not overflow. The norm itself is `global_norm(grads)`; compiled together with this it is
-    computed once.
+    TensorFlow: scaling by 0 would hide it. That the norm or its square is beyond their dtype does
+    no harm. The norm itself is `global_norm(grads)`; compiled together with this it is computed
+    once.
 
     >>> sg.run(sg.optim.clip_by_global_norm([sg.constant([3.0]), sg.constant([4.0])], 1.0))
     [array([0.6], dtype=float32), array([0.8], dtype=float32)]
@@ -86,15 +80,14 @@ def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]
     present = [g for g in given if g is not None]
     if not present:
         return given
-    scale = _scale(_length(present), max_norm)
-    return [None if g is None else _scaled(g, scale) for g in given]
+    return [None if g is None else _scaled(g, present, max_norm) for g in given]
 
 
 def global_norm(grads: Gradients) -> Tensor:
     """Return the norm of all gradients together, a scalar of their widest dtype.
 
-    It is float32 for 16-bit gradients. The squares of float32 are summed in float64, where they do
-    not overflow. Raises `GraphError` if there is no gradient.
+    It is float32 for 16-bit gradients. No square of a float32 or float64 overflows or vanishes.
+    Where the norm is 0 its gradient is 0. Raises `GraphError` if there is no gradient.
 
     >>> sg.run(sg.optim.global_norm([sg.constant([3.0]), sg.constant([4.0])]))
     array(5., dtype=float32)
@@ -103,7 +96,7 @@ def global_norm(grads: Gradients) -> Tensor:
     if not given:
         raise GraphError("global_norm", "there is no gradient", source=user_source())
     dtype = common_dtype("global_norm", [_wide(g).dtype for g in given], [])
-    return cast(_length(given), dtype)
+    return cast(length_of(given), dtype)
 
 
 def _read(subject: str, grads: Any) -> list[Tensor | None]:
@@ -128,26 +121,8 @@ def _wide(g: Tensor) -> Tensor:
     return cast(g, dtypes.float32) if g.dtype.is_half else g
 
 
-def _length(grads: Sequence[Tensor]) -> Tensor:
-    """Return the norm of tensors together, in a dtype that holds the squares of any of theirs.
-
-    That of the squares of float32 and bfloat16 is float64: there gradients that explode are beyond
-    what float32 holds long before they are so themselves.
-    """
-    squares = [sum_of_squares(cast(g, _dtype_of_squares(g))) for g in grads]
-    widest = common_dtype("global_norm", [s.dtype for s in squares], [])
-    return sqrt(functools.reduce(add, [cast(s, widest) for s in squares]))
-
-
-def _dtype_of_squares(g: Tensor) -> dtypes.DType:
-    return dtypes.float32 if g.dtype is dtypes.float16 else dtypes.float64
-
-
-def _scale(length: Tensor, max_norm: Rate) -> Tensor:
-    most = cast(as_tensor(max_norm, length.dtype), length.dtype)
-    scale = where(greater(length, most), most / length, 1)
-    return where(isfinite(length), scale, np.nan)
-
-
-def _scaled(g: Tensor, scale: Tensor) -> Tensor:
-    return cast(_wide(g) * cast(scale, _wide(g).dtype), g.dtype)
+def _scaled(g: Tensor, among: Sequence[Tensor], max_norm: Rate) -> Tensor:
+    """Return `g` scaled so that the norm of those that it is among is at most `max_norm`."""
+    wide = _wide(g)
+    coarse, fine = factors(among, max_norm, wide.dtype)
+    return cast(wide * coarse * fine, g.dtype)

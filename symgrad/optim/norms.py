@@ -1,4 +1,4 @@
-"""Trust ratio and Euclidean norms: how LARS and LAMB scale the step of a tensor."""
+"""Trust ratio and Euclidean norms: what LARS, LAMB and clipping scale by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import square
 from symgrad.graph.ops.comparison import greater, logical_and, where
 from symgrad.graph.ops.reduction import sum as sum_of
-from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.ops.roots import root_of_squares
 
 
 def sum_of_squares(x: Tensor) -> Tensor:
@@ -18,7 +18,7 @@ def sum_of_squares(x: Tensor) -> Tensor:
 
 def norm(x: Tensor) -> Tensor:
     """Return the root of the sum of the squares of all elements, a scalar."""
-    return sqrt(sum_of_squares(x))
+    return root_of_squares(sum_of_squares(x))
 
 
 def norm_over(owner: Variable, x: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def norm_over(owner: Variable, x: Tensor) -> Tensor:
     from symgrad.distributed.communicator import Communicator
 
     assert isinstance(sharding.group, Communicator), "parts lie on the ranks of a communicator"
-    return sqrt(all_reduce(sum_of_squares(x), sharding.group))
+    return root_of_squares(all_reduce(sum_of_squares(x), sharding.group))
 
 
 def trust_ratio(w_norm: Tensor, step_norm: Tensor, coefficient: float = 1) -> Tensor:

@@ -125,3 +125,11 @@ def test_a_wide_loop_without_a_bound_is_differentiated():
     (g,) = sg.gradients(sg.sum(y[0]), x)
     assert g is not None
     assert g.shape == (2**24,)
+
+
+@pytest.mark.parametrize("shape", [(True, 3), (3, True), [True, True, 3]])
+@pytest.mark.parametrize("name", ["reshape", "broadcast_to"])
+def test_a_bool_is_no_size(name, shape):
+    with pytest.raises(sg.ShapeError) as refused:
+        getattr(sg, name)(sg.placeholder((3,)), shape)
+    assert f"{name}: {list(shape)} is no shape\n  --> test_size_messages.py" in str(refused.value)

@@ -46,6 +46,7 @@ _POINTS = {
     "but a zero": np.array(
         [x for size in _SIZES if not 1.2 < size < 4 for x in (-size, size)], np.float32
     ),
+    "above 1.5": np.concatenate([np.linspace(1.6, 5, 18), _SIZES[_SIZES > 5]]).astype(np.float32),
     "small": np.concatenate([-_SIZES[_SIZES < 6], _SIZES[_SIZES < 6]]).astype(np.float32),
 }
 
@@ -173,6 +174,14 @@ _ROWS: list[tuple[str, Any, tuple[Exact, ...], str, float]] = [
      (lambda x: x * _sigmoid(_gate(x)),
       lambda x: _sigmoid(_gate(x)) + x * _bell(_gate(x)) * _gate_slope(x),
       _gate_curvature), "negative", 40),
+    # The slope is made of the gate that the value has. Near 1.4 the curvature is 0.
+    ("gelu by tanh above 0", lambda x: sg.nn.gelu(x, approximate=True),
+     (lambda x: x * _sigmoid(_gate(x)),
+      lambda x: _sigmoid(_gate(x)) + x * _bell(_gate(x)) * _gate_slope(x),
+      _gate_curvature), "above 1.5", 40),
+    ("gelu above 0", sg.nn.gelu,
+     (lambda x: x * mp.ncdf(x), lambda x: mp.ncdf(x) + x * mp.npdf(x),
+      lambda x: (2 - x * x) * mp.npdf(x)), "above 1.5", 20),
     ("softplus", sg.nn.softplus, (_softplus, _sigmoid, _bell), "all", 3),
     # Slopes of both are 0 near -1.2, curvatures near 2.
     ("silu", sg.nn.silu, (lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) + x * _bell(x),

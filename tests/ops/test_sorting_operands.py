@@ -39,7 +39,11 @@ _ROWS = [
     (lambda: sg.quantile(V, 1.5), sg.ShapeError, "quantile: q: 1.5 is not between 0 and 1"),
     (lambda: sg.percentile(V, 101), sg.ShapeError, "percentile: q: 101 is not between 0 and 100"),
     (lambda: sg.median(V, axis=1), sg.ShapeError, "median: axis 1 is not an axis of a tensor of"),
-    (lambda: sg.median(sg.zeros((0,))), sg.ShapeError, "median: x: f32[0] has no elements along"),
+    (
+        lambda: sg.quantile(sg.zeros((0,)), 0.5),
+        sg.ShapeError,
+        "quantile: x: f32[0] has no elements along",
+    ),
     (lambda: sg.quantile(V, 0.5, method=SIDE), sg.ShapeError, "method 'middle' is none of linear"),
     (lambda: sg.unique_values(V), sg.ShapeError, "unique_values: the size of the result is known"),
     (lambda: sg.unique_all(V, size=-1), sg.ShapeError, "unique_all: size is -1, less than 0"),
@@ -66,3 +70,14 @@ def test_a_negative_element_stops_a_count():
     step = sg.compile([I], sg.bincount(I, length=3))
     with pytest.raises(sg.IndexOutOfRangeError):
         step(np.array([0, 1, -1, 2, 9], np.int32))
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
+@pytest.mark.parametrize("name", ["median", "nanmedian", "nanquantile"])
+def test_of_no_elements_it_is_nan_as_in_numpy(name):
+    q = [0.5] if name == "nanquantile" else []
+    for shape, axis in [((2, 0), 1), ((2, 0), 0), ((0,), None), ((2, 0, 3), (1, 2))]:
+        x = sg.placeholder(shape)
+        given = np.zeros(shape, "float32")
+        found = sg.compile([x], getattr(sg, name)(x, *q, axis=axis))(given)
+        np.testing.assert_array_equal(found, getattr(np, name)(given, *q, axis=axis))

@@ -9,10 +9,11 @@ import mpmath
 import numpy as np
 
 import symgrad as sg
+from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, float32, float64
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import incomplete_beta, incomplete_gamma
-from symgrad.graph.ops.activations import gelu_gate, normal_bell, normal_share
+from symgrad.graph.ops.activations import gelu_gate, gelu_slope_op, normal_bell, normal_share
 from symgrad.graph.ops.bessel import bessel_moment
 from symgrad.graph.ops.error_functions import normal_tail_ratio
 from symgrad.graph.ops.error_slopes import bell, erfc_integral, erfinv_slope, ndtri_slope
@@ -113,6 +114,11 @@ def _gelu_gate(x: Any) -> Any:
     return 1 / (1 + mpmath.exp(-argument))
 
 
+def _gelu_slope(x: Any) -> Any:
+    pace = 2 * mpmath.sqrt(2 / mpmath.pi) * (1 + 3 * mpmath.mpf(0.044715) * x**2)
+    return _gelu_gate(x) * (1 + x * _gelu_gate(-x) * pace)
+
+
 _REAL = (Real((3, 4), -3.0, 3.0, (0.0,)),)
 _OF_GELU = (
     Case("normal_bell", "normal_bell", normal_bell, exactly(_bell), _REAL, FLOATS, 2, _ONE),
@@ -120,6 +126,8 @@ _OF_GELU = (
          slack=16.0),
     Case("gelu_gate", "gelu_gate", gelu_gate, exactly(_gelu_gate), _REAL, FLOATS, 2, _ONE,
          slack=16.0),
+    Case("gelu_slope", "gelu_slope", lambda x: apply(gelu_slope_op, x, gelu_gate(x)),
+         exactly(_gelu_slope), _REAL, FLOATS, 2, _ONE, slack=16.0),
     Case("normal_tail_ratio", "normal_tail_ratio", normal_tail_ratio, exactly(_tail_ratio), _REAL,
          FLOATS, 2, _ONE, slack=2.0),
 )  # fmt: skip

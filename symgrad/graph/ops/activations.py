@@ -114,18 +114,33 @@ def _by_erf_grad(node: Node, g: Tensor) -> Grads:
 
 
 def _gate_grad(node: Node, g: Tensor) -> Grads:
-    return (multiply(g, _gate_slope(_near(node.inputs[0], _FAR_OF_GATE), node.output)),)
+    density, _, pace = _gate_parts(node.inputs[0], node.output)
+    return (multiply(g, multiply(density, pace)),)
 
 
-def _gate_slope(near: Tensor, gate: Tensor) -> Tensor:
-    argument = add(multiply(multiply(near, near), float(3 * _CUBED)), float(_LINEAR))
-    return multiply(multiply(gate, subtract(1, gate)), argument)
+def _gate_parts(x: Tensor, gate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the slope and the tanh of the gate, by its argument u, and the slope of u.
+
+    The slope is the product of both gates, since 1 less a gate near 1 has few digits.
+    """
+    near = _near(x, _FAR_OF_GATE)
+    other = gelu_gate(negative(x))
+    pace = add(multiply(multiply(near, near), float(3 * _CUBED)), float(_LINEAR))
+    return multiply(gate, other), subtract(gate, other), pace
 
 
 def _by_tanh_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    gate, near = gelu_gate(x), _near(x, _FAR_OF_GATE)
-    return (multiply(g, add(multiply(_gate_slope(near, gate), near), gate)),)
+    return (multiply(g, apply(gelu_slope_op, x, gelu_gate(x))),)
+
+
+def _gelu_slope_grad(node: Node, g: Tensor) -> Grads:
+    """Differentiate by the operand, of which the gate is a function."""
+    x, gate = node.inputs
+    density, turn, pace = _gate_parts(x, gate)
+    near = _near(x, _FAR_OF_GATE)
+    bend = subtract(multiply(near, float(6 * _CUBED)), multiply(multiply(turn, pace), pace))
+    return multiply(g, multiply(density, add(multiply(near, bend), multiply(pace, 2)))), None
 
 
 def _bell_meaning(x: Array) -> Array:
@@ -152,6 +167,12 @@ def _gate_meaning(x: Array) -> Array:
         coarse = argument.astype(np.float64)
         gate = sigmoid_meaning(coarse)
         return np.asarray(gate + gate * (1 - gate) * (argument - coarse).astype(np.float64))
+
+
+def _gelu_slope_meaning(x: Array, gate: Array) -> Array:
+    near = np.clip(x, -_FAR_OF_GATE, _FAR_OF_GATE)
+    pace = float(_LINEAR) + float(3 * _CUBED) * near**2
+    return np.asarray(gate + near * gate * (1 - gate) * pace)
 
 
 _GATE_MEANING = rounded_from_double(_gate_meaning)
@@ -206,6 +227,12 @@ def _by_tanh_formula(x: FloatExpr) -> FloatExpr:
     return x * _gate_formula(x)
 
 
+def _gelu_slope_formula(x: FloatExpr, gate: FloatExpr) -> FloatExpr:
+    near = x.clamp(-_FAR_OF_GATE, _FAR_OF_GATE)
+    pace = near * near * float(3 * _CUBED) + float(_LINEAR)
+    return gate * (1.0 - gate) * pace * near + gate
+
+
 normal_bell_op = elementwise(
     "normal_bell",
     infer=infer_same("normal_bell", is_float),
@@ -244,4 +271,12 @@ gelu_by_tanh_op = elementwise(
     reference=_by_tanh_meaning,
     grad=_by_tanh_grad,
     body=body_of_formula(_by_tanh_formula),
+)
+
+gelu_slope_op = elementwise(
+    "gelu_slope",
+    infer=infer_same("gelu_slope", is_float),
+    reference=rounded_from_double(_gelu_slope_meaning),
+    grad=_gelu_slope_grad,
+    body=body_of_formula(_gelu_slope_formula),
 )

@@ -58,7 +58,7 @@ def check_factors(op: str, a: TensorType, factors: TensorType, order: TensorType
 
 
 def is_small(a: TensorType) -> bool:
-    """Return whether there are matrices, whose determinants are expanded by minors."""
+    """Return whether there are matrices, whose cofactors are expanded by minors."""
     return a.count > 0 and a.static_shape[-1] <= FEW_ROWS and not a.dtype.is_complex
 
 

@@ -1,8 +1,8 @@
 """Determinants from LU factors, with the gradient of Jacobi's formula: the op log_determinant.
 
 The determinant of a matrix is its sign times the exponential of a logarithm only where it is not 0;
-so `det` is a product of the diagonal, and of a few rows an expansion by minors. The gradient is the
-cofactors, which every matrix has (`cofactors.py`).
+so `det` is a product of the diagonal, without factors in memory where rows are few. The gradient is
+the cofactors, which every matrix has (`cofactors.py`).
 """
 
 from __future__ import annotations

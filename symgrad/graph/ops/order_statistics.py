@@ -63,7 +63,7 @@ def percentile(
 def median(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
     """Return the middle element of `x` over `axis`, or the mean of the two in the middle.
 
-    It is the quantile of a half: see `quantile`.
+    It is the quantile of a half: see `quantile`; nan of no elements.
 
     >>> sg.run(sg.median(sg.constant([4.0, 1.0, 2.0])))
     array(2., dtype=float32)
@@ -120,8 +120,8 @@ def _quantile(
     shares = _shares(op, q, whole)
     size = rows.shape[-1]
     if size == 0:
-        raise ShapeError(op, f"x: {x.type} has no elements along {axes}", source=user_source())
-    if skips_nan:
+        found = _of_nothing(op, x, axes, rows, shares)
+    elif skips_nan:
         found = _read_numbers(rows, as_tensor(shares), method)
     elif isinstance(size, int) and isinstance(shares, np.ndarray):
         found = _nan_where_one_is(rows, _read_known(rows, size, shares, method))
@@ -131,6 +131,17 @@ def _quantile(
     result = reshape(moveaxis(found, -1, 0), (*share_shape, *rows.shape[:-1]))
     places = [a + len(share_shape) for a in axes]
     return expand_dims(result, axis=tuple(places)) if keepdims and places else result
+
+
+def _of_nothing(
+    op: str, x: Tensor, axes: Sequence[int], rows: Tensor, shares: Tensor | np.ndarray[Any, Any]
+) -> Tensor:
+    """Return nan for rows without elements, as NumPy does but for the quantile of any nan."""
+    if op in ("quantile", "percentile"):
+        raise ShapeError(op, f"x: {x.type} has no elements along {axes}", source=user_source())
+    count = math.prod(shares.shape, start=1)
+    nothing = add(sum(rows, -1, keepdims=True), math.nan)
+    return broadcast_to(nothing, (*rows.shape[:-1], count))
 
 
 def _nan_where_one_is(rows: Tensor, found: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Systems and determinants of a few rows, written out: ops that see a matrix as a column.
 
 A system is solved by one elimination of matrix and right sides, which are not kept as factors: to
-do it again, for a gradient, costs less than to write factors and to read them. Determinants and
-cofactors are those of Laplace's expansion, which divides by nothing. What larger matrices take is
-in `symgrad/graph/ops/lu.py` and `symgrad/graph/ops/determinant.py`.
+do it again, for a gradient, costs less than to write factors and to read them. Determinants are
+products of its pivots; cofactors are those of Laplace's expansion, which divides by nothing. What
+larger matrices take is in `symgrad/graph/ops/lu.py` and `symgrad/graph/ops/determinant.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
-from symgrad.graph.formulas import FloatExpr
+from symgrad.graph.formulas import Condition, FloatExpr
 from symgrad.graph.node import Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import meet_shapes, require_dtype
@@ -89,13 +89,17 @@ def _solved(a: Row, b: Row, n: int, *, transpose: bool) -> Row:
     return [x for row in rows for x in row[n:]]
 
 
-def _exchange_greater(rows: Rows, i: int, k: int) -> None:
-    """Exchange two rows, from column k on, where the lower one has the greater element in it."""
+def _exchange_greater(rows: Rows, i: int, k: int) -> Condition:
+    """Exchange two rows, from column k on, where the lower one has the greater element in it.
+
+    Return where that is.
+    """
     is_greater = abs(rows[i][k]) > abs(rows[k][k])
     for j in range(k, len(rows[k])):
         upper, lower = rows[k][j], rows[i][j]
         rows[k][j] = is_greater.choose(lower, upper)
         rows[i][j] = is_greater.choose(upper, lower)
+    return is_greater
 
 
 def _subtract(row: Row, factor: FloatExpr, other: Row, start: int) -> None:
@@ -175,8 +179,26 @@ class _Minors:
 
 
 def _determinant(a: Row, n: int) -> list[FloatExpr]:
-    every = tuple(range(n))
-    return [_Minors(a, n).of(every, every)]
+    """Eliminate with partial pivoting until two rows are left, and take these crosswise.
+
+    Minors of more rows cancel by more than the matrix is near a singular one: where the two least
+    singular values are small, all digits of their product can be lost.
+    """
+    rows = rows_of(a, n)
+    if n == 1:
+        return [rows[0][0]]
+    total = a[0].like(1.0)
+    for k in range(n - 2):
+        for i in range(k + 1, n):
+            total = _exchange_greater(rows, i, k).choose(-total, total)
+        pivot = rows[k][k]
+        # Below a pivot of 0 there is nothing to eliminate.
+        scale = (abs(pivot) > 0.0).choose(1.0 / pivot, pivot)
+        for i in range(k + 1, n):
+            _subtract(rows[i], rows[i][k] * scale, rows[k], k + 1)
+        total = total * pivot
+    (first, second), (third, fourth) = (row[n - 2 :] for row in rows[n - 2 :])
+    return [total * (first * fourth - second * third)]
 
 
 def _cofactors(a: Row, n: int) -> Sequence[FloatExpr]:

@@ -98,6 +98,8 @@ def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
     x = as_tensor(x)
     wanted = tuple(shape)
     refuse_tensors("broadcast_to", wanted)
+    if any(isinstance(n, bool) for n in wanted):
+        raise ShapeError("broadcast_to", f"{list(wanted)} is no shape", source=user_source())
     return x if x.shape == wanted else apply(broadcast_to_op, x, shape=wanted)
 
 
@@ -176,9 +178,13 @@ def reshape(x: Any, /, shape: Dim | Sequence[Dim], *, copy: bool | None = None) 
     return x if x.shape == wanted else apply(reshape_op, x, shape=wanted)
 
 
+def _is_size(n: Any) -> bool:
+    return isinstance(n, int | Size) and not isinstance(n, bool)
+
+
 def _resolve_shape(x: TensorType, shape: tuple[Any, ...]) -> Shape:
     sizes = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
-    wrong = [n for n in sizes if not isinstance(n, int | Size) or (n != -1 and _is_negative(n))]
+    wrong = [n for n in sizes if not _is_size(n) or (n != -1 and _is_negative(n))]
     if wrong or sizes.count(-1) > 1:
         raise ShapeError("reshape", f"{list(sizes)} is no shape", source=user_source())
     if -1 not in sizes:

@@ -34,13 +34,14 @@ _OP = "getitem"
 def getitem(x: Any, key: Any, /) -> Tensor:
     """Return `x[key]` as NumPy does: ints, slices, `...`, None, integer arrays and tensors.
 
-    A boolean array stands for the integer arrays of its true places. A slice may be bounded by
+    A boolean array stands for the integer arrays of its true places, and a bool of no axes for
+    those of a new axis of one element, which it keeps or drops. A slice may be bounded by
     integer scalars if it is seen to be of a static length, as in `x[i : i + 3]`. All of it must
     then lie within `x`: what NumPy would cut off, or count from the end, is out of range. Raises
     `IndexOutOfRangeError`, `ShapeError` for too many indices, and `DTypeError` for what is no
     index, such as a boolean tensor: the shape of the result would depend on data.
     """
-    x = as_tensor(x)
+    x, key = with_axes_of_truths(as_tensor(x), key if isinstance(key, tuple) else (key,))
     x, items = _windowed(x, items_of(x, key))
     cuts = cuts_of(x, items)
     sliced = slice_axes(x, [c.start for c in cuts], [c.size for c in cuts], [c.step for c in cuts])
@@ -54,6 +55,36 @@ def getitem(x: Any, key: Any, /) -> Tensor:
 def items_of(x: Tensor, key: Any) -> list[Any]:
     """Return the items of a key, with masks as integer arrays and a slice for what is missing."""
     return _with_all_axes(x, _without_masks(x, key if isinstance(key, tuple) else (key,)))
+
+
+def is_truth(item: Any) -> bool:
+    """Return whether an item of a key is a bool of no axes, which NumPy takes for a mask."""
+    if isinstance(item, np.ndarray):
+        return item.dtype == np.bool_ and item.ndim == 0
+    return isinstance(item, bool | np.bool_)
+
+
+def with_axes_of_truths(x: Tensor, key: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    """Return `x` with an axis of size 1 for each bool of no axes, and the key with its places."""
+    if not any(map(is_truth, key)):
+        return x, key
+    given = [_as_item(item) for item in key]
+    places = [place for place, item in enumerate(given) if is_truth(item)]
+    dots = [place for place, item in enumerate(given) if item is Ellipsis]
+    on_axes = (slice, type(None), type(Ellipsis))
+    is_alone = len(places) == 1 and sum(not isinstance(item, on_axes) for item in given) == 1
+    axes = list(x.shape)
+    for done, place in enumerate(places):
+        behind = sum(_axes_taken(item) for item in given[place:])
+        before = sum(_axes_taken(item) for item in given[:place])
+        is_behind_dots = any(dot < place for dot in dots)
+        axes.insert(max(x.ndim - behind, 0) + done if is_behind_dots else before + done, 1)
+    for place in places:
+        if is_alone:
+            given[place] = slice(0, 1 if given[place] else 0)
+        else:
+            given[place] = np.zeros(1 if given[place] else 0, np.int64)
+    return reshape(x, tuple(axes)), tuple(given)
 
 
 def _windowed(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
@@ -141,15 +172,15 @@ def _check_item(item: Any) -> None:
             hint="use sg.where, or multiply by the mask",
             source=user_source(),
         )
-    known = item is None or item is Ellipsis or isinstance(item, slice | Tensor)
-    is_bool = isinstance(item, bool | np.bool_)
-    if known or (isinstance(item, int | np.integer | np.ndarray) and not is_bool):
+    if item is None or item is Ellipsis or isinstance(item, slice | Tensor):
+        return
+    if isinstance(item, int | np.integer | np.ndarray):
         return
     raise DTypeError(_OP, f"{item!r} is no index", source=user_source())
 
 
 def _axes_taken(item: Any) -> int:
-    if item is None or item is Ellipsis:
+    if item is None or item is Ellipsis or is_truth(item):
         return 0
     return int(item.ndim) if is_mask(item) else 1
 

@@ -29,7 +29,16 @@ from symgrad.graph.ops.scattering import (
     scatter_min_op,
 )
 from symgrad.graph.ops.structure import broadcast_to, reshape
-from symgrad.graph.ops.subscript import AxisPart, bounds_of, cuts_of, getitem, is_array, items_of
+from symgrad.graph.ops.subscript import (
+    AxisPart,
+    bounds_of,
+    cuts_of,
+    getitem,
+    is_array,
+    is_truth,
+    items_of,
+    with_axes_of_truths,
+)
 from symgrad.graph.ops.windows import update_like, write_window
 from symgrad.graph.sizes import Dim
 from symgrad.records import dataclass
@@ -152,6 +161,8 @@ class IndexedUpdate:
 def _written(x: Tensor, key: tuple[Any, ...], v: Any, mode: _Mode) -> Tensor:
     if x.dtype.is_bool and mode is not _SET:
         raise DTypeError(_OP, f"{mode.name}: x: {x.type} is no number", source=user_source())
+    if any(map(is_truth, key)):
+        return reshape(_written(*with_axes_of_truths(x, key), v, mode), x.shape)
     value = update_like(_OP, x, v)
     masks = [place for place, item in enumerate(key) if _is_mask(item)]
     if masks and (written := _masked(x, key, masks, value, mode)) is not None:

@@ -45,6 +45,15 @@ def _key(rng: np.random.Generator, shape: tuple[int, ...]) -> list[Any]:
     return key if rng.random() < 0.8 else [*key, ...]
 
 
+@pytest.mark.parametrize("key", [True, False, (0, np.True_), (..., True, [1, 2]), np.array(True)])
+def test_a_bool_of_no_axes_chooses_all_or_nothing_as_in_numpy(key):
+    want = X.copy()
+    want[key] += 3.0
+    x = sg.placeholder(X.shape, "float64")
+    (found,) = evaluate_reference(Graph(x.at[key].add(3.0), [x]), [X])
+    np.testing.assert_array_equal(found, want)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_key_of_any_kind_writes_what_numpy_would(seed):
     rng = np.random.default_rng(seed)
