@@ -127,9 +127,17 @@ def test_a_wide_loop_without_a_bound_is_differentiated():
     assert g.shape == (2**24,)
 
 
-@pytest.mark.parametrize("shape", [(True, 3), (3, True), [True, True, 3]])
+@pytest.mark.parametrize("shape", [(True, 3), (3, True), [True, True, 3], (np.True_, 3)])
 @pytest.mark.parametrize("name", ["reshape", "broadcast_to"])
 def test_a_bool_is_no_size(name, shape):
     with pytest.raises(sg.ShapeError) as refused:
         getattr(sg, name)(sg.placeholder((3,)), shape)
     assert f"{name}: {list(shape)} is no shape\n  --> test_size_messages.py" in str(refused.value)
+
+
+def test_a_float_is_no_size_and_an_integer_of_numpy_is_one():
+    x = sg.placeholder((2, 3))
+    with pytest.raises(sg.ShapeError, match=r"broadcast_to: \[2, 3.0\] is no shape"):
+        sg.broadcast_to(x, (2, 3.0))
+    assert sg.reshape(x, np.int64(6)).shape == (6,)
+    assert [type(n) for n in sg.broadcast_to(x, (np.int64(4), 2, 3)).shape] == [int] * 3

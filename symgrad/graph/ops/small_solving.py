@@ -1,9 +1,10 @@
 """Systems and determinants of a few rows, written out: ops that see a matrix as a column.
 
 A system is solved by one elimination of matrix and right sides, which are not kept as factors: to
-do it again, for a gradient, costs less than to write factors and to read them. Determinants are
-products of its pivots; cofactors are those of Laplace's expansion, which divides by nothing. What
-larger matrices take is in `symgrad/graph/ops/lu.py` and `symgrad/graph/ops/determinant.py`.
+do it again, for a gradient, costs less than to write factors and to read them. Determinants of up
+to three rows, and all cofactors, are those of Laplace's expansion, which divides by nothing; of
+four rows they are products of pivots. What larger matrices take is in `symgrad/graph/ops/lu.py` and
+`symgrad/graph/ops/determinant.py`.
 """
 
 from __future__ import annotations
@@ -151,6 +152,9 @@ def cofactors_of(a: Array) -> Array:
     return result
 
 
+_MOST_EXPANDED = 3  # rows whose minors lose no more than their condition says
+
+
 class _Minors:
     """Determinants of parts of a matrix, each computed once."""
 
@@ -179,14 +183,15 @@ class _Minors:
 
 
 def _determinant(a: Row, n: int) -> list[FloatExpr]:
-    """Eliminate with partial pivoting until two rows are left, and take these crosswise.
+    """Expand up to three rows by minors; of more, eliminate until two rows are left.
 
     Minors of more rows cancel by more than the matrix is near a singular one: where the two least
-    singular values are small, all digits of their product can be lost.
+    singular values are small, all digits of their product can be lost. Those of two rows have all
+    theirs, so three rows lose what the condition says, and integers that are held exactly nothing.
     """
     rows = rows_of(a, n)
-    if n == 1:
-        return [rows[0][0]]
+    if n <= _MOST_EXPANDED:
+        return [_expanded(rows)]
     total = a[0].like(1.0)
     for k in range(n - 2):
         for i in range(k + 1, n):
@@ -197,8 +202,31 @@ def _determinant(a: Row, n: int) -> list[FloatExpr]:
         for i in range(k + 1, n):
             _subtract(rows[i], rows[i][k] * scale, rows[k], k + 1)
         total = total * pivot
-    (first, second), (third, fourth) = (row[n - 2 :] for row in rows[n - 2 :])
-    return [total * (first * fourth - second * third)]
+    return [total * _crosswise(*(row[n - 2 :] for row in rows[n - 2 :]))]
+
+
+def _expanded(rows: Rows) -> FloatExpr:
+    """Return the determinant of up to three rows, along the first one."""
+    if len(rows) == 1:
+        return rows[0][0]
+    if len(rows) == 2:
+        return _crosswise(*rows)
+    first, second, third = rows[0]
+    columns = (1, 2), (0, 2), (0, 1)
+    a, b, c = (_crosswise(*([row[i], row[j]] for row in rows[1:])) for i, j in columns)
+    return (first * a).less(second, b).plus(third, c)
+
+
+def _crosswise(upper: Row, lower: Row) -> FloatExpr:
+    """Return a determinant of two rows within two units in the last place (Kahan).
+
+    What the rounding of one product takes from it is found exactly, and given back. Where that
+    product overflows there is nothing to give back.
+    """
+    product = upper[1] * lower[0]
+    lost = product.less(upper[1], lower[0])
+    lost = (abs(product) < math.inf).choose(lost, 0.0)
+    return (-product).plus(upper[0], lower[1]) + lost
 
 
 def _cofactors(a: Row, n: int) -> Sequence[FloatExpr]:

@@ -96,9 +96,9 @@ def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
            [1, 2]], dtype=int32)
     """
     x = as_tensor(x)
-    wanted = tuple(shape)
-    refuse_tensors("broadcast_to", wanted)
-    if any(isinstance(n, bool) for n in wanted):
+    refuse_tensors("broadcast_to", shape)
+    wanted = tuple(_as_plain_size(n) for n in shape)
+    if not all(_is_size(n) for n in wanted):
         raise ShapeError("broadcast_to", f"{list(wanted)} is no shape", source=user_source())
     return x if x.shape == wanted else apply(broadcast_to_op, x, shape=wanted)
 
@@ -172,10 +172,14 @@ def reshape(x: Any, /, shape: Dim | Sequence[Dim], *, copy: bool | None = None) 
            [4, 5, 6]], dtype=int32)
     """
     x = as_tensor(x)
-    sizes = (shape,) if isinstance(shape, int | Size) else tuple(shape)
+    sizes = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
     refuse_tensors("reshape", sizes)
     wanted = _resolve_shape(x.type, sizes)
     return x if x.shape == wanted else apply(reshape_op, x, shape=wanted)
+
+
+def _as_plain_size(n: Any) -> Any:
+    return int(n) if isinstance(n, np.integer) else n
 
 
 def _is_size(n: Any) -> bool:
@@ -183,7 +187,7 @@ def _is_size(n: Any) -> bool:
 
 
 def _resolve_shape(x: TensorType, shape: tuple[Any, ...]) -> Shape:
-    sizes = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
+    sizes = tuple(_as_plain_size(n) for n in shape)
     wrong = [n for n in sizes if not _is_size(n) or (n != -1 and _is_negative(n))]
     if wrong or sizes.count(-1) > 1:
         raise ShapeError("reshape", f"{list(sizes)} is no shape", source=user_source())

@@ -31,3 +31,31 @@ def test_a_column_of_zeros_and_a_row_of_zeros_have_no_volume(rows):
         assert step(a) == step(a.T) == 0
     assert np.isnan(step(np.full((rows, rows), np.nan, "float32")))
     np.testing.assert_allclose(step(np.eye(rows, dtype="float32")[::-1]), (1, -1, -1, 1)[rows - 1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_determinants_of_two_rows_are_right_to_a_unit_and_a_product_may_overflow(dtype):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(1000, 2, 2)).astype(dtype)
+    a[:500, 1, 1] = a[:500, 0, 1] * a[:500, 1, 0] / a[:500, 0, 0]  # nearly singular
+    x = sg.placeholder(a.shape, dtype)
+    found = sg.compile([x], sg.linalg.det(x))(a)
+    with mpmath.workdps(50):
+        exact = [mpmath.det(mpmath.matrix(m.tolist())) for m in a]
+        rounded = np.array([float(value) for value in exact], dtype)
+        for f, e, r in zip(found, exact, rounded, strict=True):
+            assert abs(float(f) - e) < 2 * np.spacing(abs(r))
+    single = sg.placeholder((2, 2), dtype)
+    huge = np.array([[1, 1e30], [1e30, 1]], dtype) ** (1 if dtype == "float32" else 6)
+    assert sg.compile([single], sg.linalg.det(single))(huge) == -np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", [2, 3])
+def test_determinants_of_integers_are_exact(rows, dtype):
+    rng = np.random.default_rng(rows)
+    a = rng.integers(-9, 10, (1000, rows, rows))
+    a[:100, 0] = a[:100, 1]
+    x = sg.placeholder(a.shape, dtype)
+    found = sg.compile([x], sg.linalg.det(x))(a.astype(dtype))
+    np.testing.assert_array_equal(found, np.rint(np.linalg.det(a.astype(float))))
