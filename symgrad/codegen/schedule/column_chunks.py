@@ -42,6 +42,7 @@ from symgrad.codegen.loops.rewrite import map_indices, mentions, substitute_vari
 from symgrad.codegen.schedule.row_blocks import with_places
 from symgrad.codegen.schedule.row_stages import Axis, Layouts, RowLayout, Stage, row_accesses
 from symgrad.cost_model import BYTES_OF_ROW_CHUNK, COLUMNS_OF_CHUNK
+from symgrad.cost_model.products import PANEL_BYTES
 from symgrad.records import dataclass, replace
 
 CHUNK = "chunk"
@@ -95,13 +96,22 @@ def column_chunks(
     buffers = frozenset(long.keys() - before)
     if not buffers or _is_partial_read(stages[first:], axes):
         return None
-    fits = COLUMNS_OF_CHUNK // 2 <= rows <= 2 * COLUMNS_OF_CHUNK
+    step = _columns_of_panels(stages[first:], longest)
+    fits = COLUMNS_OF_CHUNK // 2 <= rows <= 2 * COLUMNS_OF_CHUNK and rows % step == 0
     is_apart = fits and longest % rows == 0 and any(map(_is_masked, stages[first:]))
     sizes = (rows,) if is_apart else (COLUMNS_OF_CHUNK, COLUMNS_OF_CHUNK // 2)
-    size = next((size for size in sizes if longest % size == 0 and longest > size), None)
+    fitting = (size for size in sizes if longest % size == size % step == 0 and longest > size)
+    size = next(fitting, None)
     if size is None:
         return None
     return ColumnChunks(first, size, longest, tuple(axes), buffers, is_apart)
+
+
+def _columns_of_panels(stages: Sequence[Stage], columns: int) -> int:
+    """Return of how many columns a chunk is to be a multiple: panels of products lie within it."""
+    products = (stage.statement for stage in stages if isinstance(stage.statement, Product))
+    panels = (PANEL_BYTES // product.element.itemsize for product in products)
+    return max((panel for panel in panels if columns % panel == 0), default=1)
 
 
 def _axis_of_columns(stage: Stage, long: Mapping[str, Param], columns: int) -> Axis | None:
@@ -109,23 +119,14 @@ def _axis_of_columns(stage: Stage, long: Mapping[str, Param], columns: int) -> A
     product = stage.statement
     if not isinstance(product, Product) or stage.axis is None or stage.axis == "columns":
         return None
-    operands: tuple[tuple[StridedOperand, tuple[Axis, Axis]], ...] = (
-        (product.lhs, ("rows", "inner")),
-        (product.rhs, ("inner", "columns")),
-    )
-    found: set[Axis] = {
-        axis
-        for operand, axes in operands
-        if operand.buffer in long
-        for axis in axes
-        if axis != stage.axis
-    }
-    makes = any(name in long for name, _, is_written in row_accesses(stage) if is_written)
-    if makes:
-        found.add("columns")
-    if len(found) != 1:
+    touched = list(row_accesses(stage))
+    found = {_axis_met(product, stage, index) for name, index, _ in touched if name in long}
+    made = {name for name, _, is_written in touched if is_written}
+    if len(found) != 1 or long.keys().isdisjoint((product.lhs.buffer, product.rhs.buffer, *made)):
         return None
     (axis,) = found
+    if axis is None:
+        return None
     digits = {
         "rows": product.lhs.row_digits,
         "inner": (*product.lhs.column_digits, *product.rhs.row_digits),
@@ -133,6 +134,21 @@ def _axis_of_columns(stage: Stage, long: Mapping[str, Param], columns: int) -> A
     }
     is_whole = getattr(product, axis)[1] == columns and not digits[axis]
     return axis if is_whole else None
+
+
+def _axis_met(product: Product, stage: Stage, index: Index) -> Axis | None:
+    """Return which axis of a product counts the columns of a place in long rows, None if none does.
+
+    What is as wide as rows are long may be met in two ways: `x[i] @ m * x[i]` needs of `x` each
+    column for a sum, and one for what becomes of that.
+    """
+    axes: tuple[Axis, ...] = ("rows", "columns", "inner")
+    axis_of = {getattr(product, axis)[0]: axis for axis in axes if axis != stage.axis}
+    along = [(atom, step) for atom, step in index.terms if atom != stage.row]
+    along = [(atom, step) for atom, step in along if not isinstance(atom, str) or atom in axis_of]
+    if index.const or len(along) != 1 or not isinstance(along[0][0], str) or along[0][1] != 1:
+        return None
+    return axis_of[along[0][0]]
 
 
 def _is_partial_read(stages: Sequence[Stage], axes: Sequence[Axis]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from symgrad.codegen.loops.language import For, Kernel, Param, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule import column_chunks as chunks
+from symgrad.codegen.schedule import fuse_products
 from symgrad.codegen.schedule.column_chunks import ColumnChunks, column_chunks
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage, stages_of
@@ -48,6 +50,15 @@ OVER_ROWS = """kernel @across(in x: f32[32768], in q: f32[1024], out z: f32[8192
   product t: f32 for (j in 0..512) (l in 0..16) (i in 0..64) x[0] by (1, 512) * q[0] by (16, 1)
       tile(1, 1) block(1, 1, 1) pack() along(n) {
     z[16*j + l] = t
+  }
+}"""
+# Of rows as long as what is summed, a product may meet other columns when it has the sum.
+GATED = """kernel @gated(in x: f32[32768], in k: f32[262144], out y: f32[32768]) {
+  product t: f32 for (i in 0..64) (l in 0..512) (j in 0..512) x[0] by (512, 1) * k[0] by (512, 1)
+      tile(1, 1) block(1, 1, 1) pack() along(n) {
+    u: f32 = x[512*i + l]
+    z: f32 = mul(t, u)
+    y[512*i + l] = z
   }
 }"""
 READS_SUM = OVER_ROWS.replace("in q:", "in y:").replace("q[0]", "y[0]")
@@ -97,11 +108,55 @@ def test_stages_behind_the_last_fold_are_cut_along_the_columns_that_each_goes_th
     [
         ((WEIGHTS, GRADIENT, *SUMS, FOLDS), "wx"),  # needs all columns
         ((WEIGHTS, GRADIENT, OVER_COLUMNS, READS_SUM), "wx"),  # the sum is not done in a chunk
+        ((WEIGHTS, GRADIENT, GATED), "wx"),  # a sum is met where it needs other columns
+        (
+            (WEIGHTS, GRADIENT, OVER_COLUMNS.replace("x[0] by (512, 1)", "x[511] by (512, -1)")),
+            "wx",
+        ),
+        ((WEIGHTS, GRADIENT, OVER_COLUMNS.replace("x[0] by (512, 1)", "x[0] by (512, 0)")), "wx"),
         ((WEIGHTS, GRADIENT, *SUMS), "w"),  # something else reads the gradients
     ],
 )
 def test_stages_are_not_cut_where_all_columns_are_needed(texts, own):
     assert cut(texts, own) is None
+
+
+@pytest.mark.usefixtures("_few_bytes_are_cut")
+@pytest.mark.parametrize("place", ["512*i - j + 511", "512*i"])
+def test_what_a_chunk_makes_needs_of_rows_in_chunks_its_own_columns(place):
+    other = GRADIENT.replace("w[512*i + j]", f"x[{place}]").replace(
+        "x[512*i + j] =", "z[512*i + j] ="
+    )
+    other = other.replace("in w:", "in x:").replace("out x:", "out z:")
+    assert cut((WEIGHTS, GRADIENT, other, OVER_COLUMNS.replace("x", "z")), "wxz") is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "wanted"),
+    [(480, 1920, (128, False)), (192, 1536, (192, True)), (160, 1600, None)],
+)
+def test_chunks_have_whole_panels(rows, columns, wanted):
+    mask = np.tri(rows, columns, columns - rows, dtype=np.bool_)
+    q, k, v, g = (sg.placeholder((4, n, 32), "float32") for n in (rows, columns, columns, rows))
+    y = sg.nn.scaled_dot_product_attention(q, k, v, mask=mask)
+    graph = Graph([y, *sg.gradients(y, [q, k, v], grad_ys=g)], [q, k, v, g])
+    with mock.patch.object(fuse_products, "column_chunks", wraps=column_chunks) as asked:
+        step_of(graph)
+    (found,) = {column_chunks(*call.args) for call in asked.call_args_list}
+    assert (found and (found.size, found.is_last_apart)) == wanted
+
+
+def test_gated_sums_are_right_in_rows_that_are_long():
+    q, k, m = (
+        sg.placeholder(shape, "float32") for shape in ((2, 256, 8), (2, 8, 1536), (2, 1536, 1536))
+    )
+    w = sg.exp(q @ k)
+    inputs = [np.random.default_rng(0).normal(0.0, 0.1, t.type.shape) for t in (q, k, m)]
+    rows = np.exp(inputs[0] @ inputs[1])
+    (found,) = run_native(
+        step_of(Graph([(w @ m) * w], [q, k, m])), [a.astype(np.float32) for a in inputs]
+    ).outputs
+    np.testing.assert_allclose(found, rows @ inputs[2] * rows, rtol=1e-4, atol=1e-4)
 
 
 def test_few_bytes_are_not_cut():
