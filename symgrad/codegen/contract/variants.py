@@ -245,13 +245,10 @@ def _microkernel(
         right_k, columns = _along_k(plan, whole), whole
     ahead = steps_ahead(plan, left_k.stride, left) if left_row == 1 else 0
     is_near = ahead > 0 and is_left_near(plan, left)
-    ahead = min(ahead, NEAR_STEPS) if is_near else ahead
     right_ahead = steps_ahead(plan, right_k.stride, right)
     brings_right_near = right_ahead > 0 and is_right_near(plan, right)
-    right_ahead = min(right_ahead, NEAR_STEPS) if brings_right_near else right_ahead
     right_near = 0 if packs else near_ahead(plan, right_k.stride, right)
     told = _told(plan, left)
-    left_row = 0 if "left_row" in told else left_row
     left_k = replace(left_k, stride=0) if "left_k" in told else left_k
     right_k = replace(right_k, stride=0) if packs or "right_k" in told else right_k
     chains, unrolled = turns_of(plan, left.target, rows, columns)
@@ -260,7 +257,7 @@ def _microkernel(
         columns=columns,
         lanes=plan.lanes,
         left=left,
-        left_row=left_row,
+        left_row=0 if "left_row" in told else left_row,
         left_k=left_k,
         right=right,
         right_k=right_k,
@@ -274,9 +271,9 @@ def _microkernel(
         is_even=is_even(plan, unrolled),
         told=told,
         piece=plan.walked_piece if plan.walks_pieces else None,
-        left_ahead=ahead,
+        left_ahead=min(ahead, NEAR_STEPS) if is_near else ahead,
         brings_near=is_near,
-        right_ahead=right_ahead,
+        right_ahead=min(right_ahead, NEAR_STEPS) if brings_right_near else right_ahead,
         brings_right_near=brings_right_near,
         right_near=right_near,
         left_near=left_near(plan, left) if right_near and unrolled > 1 else 0,

@@ -61,8 +61,9 @@ def narrow_indices(kernel: Kernel, target: Target) -> Kernel:
 def _in_all(body: Sequence[Stmt], extents: Mapping[str, int], target: Target) -> tuple[Stmt, ...]:
     result: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, For | Fold) and _fills_several(statement, target):
-            result += _narrowed(statement, extents)
+        loop = _wide_loop(statement, target)
+        if loop is not None:
+            result += _narrowed(loop, extents)
             continue
         if isinstance(statement, For):
             inside = _in_all(statement.body, extents, target)
@@ -71,11 +72,16 @@ def _in_all(body: Sequence[Stmt], extents: Mapping[str, int], target: Target) ->
     return tuple(result)
 
 
-def _fills_several(loop: For | Fold, target: Target) -> bool:
-    """Return whether a loop is of straight code whose indices fill more than one register."""
-    is_straight = all(isinstance(s, Plain) for s in loop.body)
-    lanes = loop.lanes if isinstance(loop, Fold) else loop.vector
-    return is_straight and lanes * int64.itemsize > target.vector_bytes
+def _wide_loop(statement: Stmt, target: Target) -> For | Fold | None:
+    """Return a loop of straight code whose indices fill more than one register, None of others."""
+    if isinstance(statement, Fold):
+        lanes = statement.lanes
+    elif isinstance(statement, For):
+        lanes = statement.vector
+    else:
+        return None
+    is_straight = all(isinstance(s, Plain) for s in statement.body)
+    return statement if is_straight and lanes * int64.itemsize > target.vector_bytes else None
 
 
 def _narrowed(loop: For | Fold, extents: Mapping[str, int]) -> list[Stmt]:
