@@ -137,7 +137,10 @@ def test_a_bool_is_no_size(name, shape):
 
 def test_a_float_is_no_size_and_an_integer_of_numpy_is_one():
     x = sg.placeholder((2, 3))
+    of_floats: Any = (2, 3.0)
+    of_numpy: Any = (np.int64(4), 2, 3)
+    alone: Any = np.int64(6)
     with pytest.raises(sg.ShapeError, match=r"broadcast_to: \[2, 3.0\] is no shape"):
-        sg.broadcast_to(x, (2, 3.0))
-    assert sg.reshape(x, np.int64(6)).shape == (6,)
-    assert [type(n) for n in sg.broadcast_to(x, (np.int64(4), 2, 3)).shape] == [int] * 3
+        sg.broadcast_to(x, of_floats)
+    assert sg.reshape(x, alone).shape == (6,)
+    assert [type(n) for n in sg.broadcast_to(x, of_numpy).shape] == [int] * 3
