@@ -180,15 +180,21 @@ def _ask(statement: Statement, place: Address, nbytes: int, line: int, hint: str
 def _left_near(
     statement: Statement, kernel: Microkernel, operands: Walk, number: int
 ) -> list[Address]:
-    """Return which lines of a packed left the nearest cache is asked for, or of some rows."""
+    """Return which lines of a packed left the nearest cache is to be asked for, or of some rows."""
     if kernel.has_packed_left:
         begin = Address(statement.register(operands.left)).further(kernel.left_near)
         size, line = kernel.left.stored.itemsize, kernel.left.target.memory.line_bytes
         first, stop = (step * kernel.left_k.stride * size for step in (number, number + 1))
         return [begin.further(start) for start in range(-(-first // line) * line, stop, line)]
     rows = [r for r in range(kernel.rows) if r * kernel.unrolled // kernel.rows == number]
-    places = (_place_of_left(statement, kernel, operands, (row, number)) for row in rows)
-    return [place.further(kernel.left_near) for place in places]
+    near: list[Address] = []
+    for row in rows:
+        place = _place_of_left(statement, kernel, operands, (row, number)).further(kernel.left_near)
+        if place.base == statement.scratch[0]:  # where the next place is, too: no later
+            statement.write(f"prefetcht0 {place}")
+        else:
+            near.append(place)
+    return near
 
 
 def _write_row(
