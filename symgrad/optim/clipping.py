@@ -60,7 +60,10 @@ def clip_by_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
     [array([0.6, 0.8], dtype=float32), array([0.1], dtype=float32)]
     """
     max_norm = _read_max_norm("clip_by_norm", max_norm)
-    return [None if g is None else _scaled(g, [g], max_norm) for g in _read("clip_by_norm", grads)]
+    given = _read("clip_by_norm", grads)
+    return [
+        None if g is None else _scaled(g, factors([g], max_norm, _wide_dtype(g))) for g in given
+    ]
 
 
 def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]:
@@ -80,7 +83,10 @@ def clip_by_global_norm(grads: Gradients, max_norm: Rate) -> list[Tensor | None]
     present = [g for g in given if g is not None]
     if not present:
         return given
-    return [None if g is None else _scaled(g, present, max_norm) for g in given]
+    # Once for each dtype: a graph of all gradients for each of them would grow by their square.
+    wide = dict.fromkeys(_wide_dtype(g) for g in present)
+    scales = {dtype: factors(present, max_norm, dtype) for dtype in wide}
+    return [None if g is None else _scaled(g, scales[_wide_dtype(g)]) for g in given]
 
 
 def global_norm(grads: Gradients) -> Tensor:
@@ -95,7 +101,7 @@ def global_norm(grads: Gradients) -> Tensor:
     given = [g for g in _read("global_norm", grads) if g is not None]
     if not given:
         raise GraphError("global_norm", "there is no gradient", source=user_source())
-    dtype = common_dtype("global_norm", [_wide(g).dtype for g in given], [])
+    dtype = common_dtype("global_norm", [_wide_dtype(g) for g in given], [])
     return cast(length_of(given), dtype)
 
 
@@ -116,13 +122,15 @@ def _read_max_norm(subject: str, max_norm: Any) -> Rate:
     return rate if isinstance(rate, Tensor) else float(check_positive(subject, "max_norm", rate))
 
 
+def _wide_dtype(g: Tensor) -> dtypes.DType:
+    return dtypes.float32 if g.dtype.is_half else g.dtype
+
+
 def _wide(g: Tensor) -> Tensor:
-    """Return `g` in a dtype that holds the sum of its squares."""
-    return cast(g, dtypes.float32) if g.dtype.is_half else g
+    return cast(g, _wide_dtype(g))
 
 
-def _scaled(g: Tensor, among: Sequence[Tensor], max_norm: Rate) -> Tensor:
-    """Return `g` scaled so that the norm of those that it is among is at most `max_norm`."""
-    wide = _wide(g)
-    coarse, fine = factors(among, max_norm, wide.dtype)
-    return cast(wide * coarse * fine, g.dtype)
+def _scaled(g: Tensor, by: tuple[Tensor, Tensor]) -> Tensor:
+    """Return `g` times both of two factors, in the dtype of these."""
+    coarse, fine = by
+    return cast(_wide(g) * coarse * fine, g.dtype)

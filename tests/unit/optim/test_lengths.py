@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.graph import Graph
 from symgrad.optim import clip_by_global_norm, clip_by_norm, global_norm
 
 
@@ -76,3 +77,13 @@ def test_no_elements_have_no_length():
     norm, clipped = sg.run([global_norm([np.zeros(0)]), clip_by_norm([np.zeros((0, 3))], 1.0)[0]])
     assert norm == 0
     assert clipped.shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_graph_of_clipping_grows_with_the_number_of_gradients(dtype):
+    def nodes(count: int) -> int:
+        xs = [sg.placeholder((3,), dtype) for _ in range(count)]
+        clipped = [g for g in clip_by_global_norm(xs, 1.0) if g is not None]
+        return len(Graph(clipped, xs).nodes)
+
+    assert nodes(60) - nodes(40) == nodes(40) - nodes(20)
