@@ -96,8 +96,8 @@ def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
            [1, 2]], dtype=int32)
     """
     x = as_tensor(x)
-    refuse_tensors("broadcast_to", shape)
-    wanted = tuple(_as_plain_size(n) for n in shape)
+    wanted = tuple(map(_as_plain_size, shape))
+    refuse_tensors("broadcast_to", wanted)
     if not all(_is_size(n) for n in wanted):
         raise ShapeError("broadcast_to", f"{list(wanted)} is no shape", source=user_source())
     return x if x.shape == wanted else apply(broadcast_to_op, x, shape=wanted)
