@@ -12,7 +12,7 @@ CHECKED := $(foreach folder,symgrad tests examples benchmarks tools,\
 test: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-all-pythons lint docs bench dist programs array-api clean
+.PHONY: help train test test-all-pythons lint style docs bench dist programs array-api clean
 .DELETE_ON_ERROR:
 # Two set-ups at once would write to one .venv.
 .NOTPARALLEL:
@@ -25,8 +25,11 @@ help: ## List the targets
 train: .venv/stamp-examples ## Train examples/digits.py on real scans of digits
 	$(BIN)/python examples/digits.py
 
-test: lint programs ## Run all that a change must pass: linters, types, contracts, tests
-	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadfile
+# Types are checked beside the tests: mypy takes one core, and would leave the others idle.
+test: style programs ## Run all that a change must pass: linters, types, contracts, tests
+	$(BIN)/mypy $(CHECKED) & types=$$!; trap 'kill $$types; exit 1' INT TERM; \
+	$(BIN)/python -m pytest --quiet --numprocesses auto --dist loadfile; tests=$$?; \
+	wait $$types && exit $$tests
 
 test-all-pythons: ## Run the tests with every Python from 3.11 on that is found
 	$(PYTHON) tools/all_pythons.py --numprocesses auto --dist loadfile
@@ -35,10 +38,12 @@ test-all-pythons: ## Run the tests with every Python from 3.11 on that is found
 programs: ## Install what some tests run: a C compiler, emulators, valgrind, a browser
 	tools/install_programs.sh
 
-lint: .venv/stamp-dev ## Run ruff, mypy and the contracts of imports
+lint: style ## Run ruff, the contracts of imports and mypy
+	$(BIN)/mypy $(CHECKED)
+
+style: .venv/stamp-dev ## Run ruff and the contracts of imports
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
-	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo --no-cache
 
 # The site of the documentation, in build/docs/html: warnings are errors, links are followed.

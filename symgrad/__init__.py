@@ -92,13 +92,10 @@ from symgrad.graph.node import Tensor as Tensor
 from symgrad.graph.operands import constant as constant
 from symgrad.graph.ops.arithmetic import abs as abs
 from symgrad.graph.ops.arithmetic import add as add
-from symgrad.graph.ops.arithmetic import clip as clip
 from symgrad.graph.ops.arithmetic import divide as divide
 from symgrad.graph.ops.arithmetic import floor_divide as floor_divide
 from symgrad.graph.ops.arithmetic import isfinite as isfinite
 from symgrad.graph.ops.arithmetic import isinf as isinf
-from symgrad.graph.ops.arithmetic import maximum as maximum
-from symgrad.graph.ops.arithmetic import minimum as minimum
 from symgrad.graph.ops.arithmetic import multiply as multiply
 from symgrad.graph.ops.arithmetic import negative as negative
 from symgrad.graph.ops.arithmetic import positive as positive
@@ -155,6 +152,9 @@ from symgrad.graph.ops.diagonals import diag as diag
 from symgrad.graph.ops.diagonals import diagflat as diagflat
 from symgrad.graph.ops.differences import diff as diff
 from symgrad.graph.ops.exponential_scans import logcumsumexp as logcumsumexp
+from symgrad.graph.ops.extrema import clip as clip
+from symgrad.graph.ops.extrema import maximum as maximum
+from symgrad.graph.ops.extrema import minimum as minimum
 from symgrad.graph.ops.float_parts import copysign as copysign
 from symgrad.graph.ops.float_parts import fmod as fmod
 from symgrad.graph.ops.float_parts import nextafter as nextafter

@@ -1,4 +1,4 @@
-"""What every test shares: hypothesis profiles, the `isa` marker, and golden files as tests.
+"""What every test shares: profiles of hypothesis, the marker `isa`, golden files, workers.
 
 A golden file `tests/golden/**/*.sg` holds cases separated by lines `// -----`. A case is the text
 of a graph, a kernel or a program, the passes to run on it and what to find in the text of what
@@ -222,3 +222,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     }
     items[:] = [item for item in items if item not in lacking]
     config.hook.pytest_deselected(items=sorted(lacking, key=lambda item: item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one worker after another have a file, and one of them all programs of several ranks.
+
+    xdist hands out files with few tests last. Those of `tests/distributed/` are such files, so two
+    programs would run at once in the end, and ranks that wait for others keep their cores busy.
+    """
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduling = LoadFileScheduling(config, log)
+    file_of = scheduling._split_scope
+
+    def room_of(nodeid: str) -> str:
+        return "ranks" if nodeid.startswith("tests/distributed/") else str(file_of(nodeid))
+
+    scheduling._split_scope = room_of
+    return scheduling

@@ -22,9 +22,10 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, promote
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
-from symgrad.graph.ops.arithmetic import minimum, square
+from symgrad.graph.ops.arithmetic import square
 from symgrad.graph.ops.comparison import equal, where
 from symgrad.graph.ops.elementwise import common_shape
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.roots import root_of_squares
 from symgrad.graph.ops.transcendental import sqrt

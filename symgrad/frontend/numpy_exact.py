@@ -20,6 +20,7 @@ from symgrad.graph.ops import (
     arithmetic,
     bits,
     comparison,
+    extrema,
     float_parts,
     powers,
     reduction,
@@ -44,7 +45,7 @@ def _scaled(x: Tensor, n: Tensor) -> Tensor:
         step = comparison.where(n < least, down, comparison.where(n > most, most, 0))
         x = x * powers.exp2(cast(step, x.dtype))
         n = n - step
-    return x * powers.exp2(cast(arithmetic.clip(n, least, most), x.dtype))
+    return x * powers.exp2(cast(extrema.clip(n, least, most), x.dtype))
 
 
 @composes(np.ldexp)
@@ -53,7 +54,7 @@ def _ldexp(x1: Any, x2: Any) -> Tensor:
     if not n.dtype.is_integer:
         raise DTypeError("numpy.ldexp", f"x2: {n.type} is no integer", source=user_source())
     wide = cast(x, accumulator_dtype(x.dtype))
-    wide, power = _same_shape(wide, cast(arithmetic.clip(n, -4000, 4000), dtypes.int32))
+    wide, power = _same_shape(wide, cast(extrema.clip(n, -4000, 4000), dtypes.int32))
     return cast(_scaled(wide, power), x.dtype)
 
 
@@ -146,5 +147,5 @@ def _lcm(x1: Any, x2: Any) -> Tensor:
     x, y = broadcast_operands("lcm", x1, x2)
     _require_integers("lcm", x, y)
     divisor = _gcd(x, y)
-    share = arithmetic.floor_divide(arithmetic.abs(x), arithmetic.maximum(divisor, 1))
+    share = arithmetic.floor_divide(arithmetic.abs(x), extrema.maximum(divisor, 1))
     return share * arithmetic.abs(y)

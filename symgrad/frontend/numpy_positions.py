@@ -19,6 +19,7 @@ from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_oper
 from symgrad.graph.ops import (
     arithmetic,
     comparison,
+    extrema,
     indexing,
     joining,
     ordering,
@@ -76,7 +77,7 @@ def _within(index: Tensor, size: Dim, mode: str) -> Tensor:
     """Return indices that `mode` brings into range; for "raise" the op that uses them looks."""
     if mode == "wrap":
         return arithmetic.remainder(index, size)
-    return arithmetic.clip(index, 0, size - 1) if mode == "clip" else index
+    return extrema.clip(index, 0, size - 1) if mode == "clip" else index
 
 
 @adapts("take", np.compress)

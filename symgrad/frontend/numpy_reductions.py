@@ -13,7 +13,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
-from symgrad.graph.ops import arithmetic, comparison, reduction, statistics, structure
+from symgrad.graph.ops import arithmetic, comparison, extrema, reduction, statistics, structure
 
 
 def sum_of(
@@ -38,14 +38,14 @@ def greatest_of(
     a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Tensor:
     """Take the greatest of `initial` and what `where` holds for."""
-    return _extreme(reduction.max, arithmetic.maximum, a, axis, keepdims, initial, where)
+    return _extreme(reduction.max, extrema.maximum, a, axis, keepdims, initial, where)
 
 
 def least_of(
     a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Tensor:
     """Take the least of `initial` and what `where` holds for."""
-    return _extreme(reduction.min, arithmetic.minimum, a, axis, keepdims, initial, where)
+    return _extreme(reduction.min, extrema.minimum, a, axis, keepdims, initial, where)
 
 
 def _extreme(

@@ -19,7 +19,7 @@ from symgrad.graph.dtypes import as_dtype
 from symgrad.graph.late_binding import BoundFunction
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
-from symgrad.graph.ops import arithmetic, comparison, contraction, structure, whole_numbers
+from symgrad.graph.ops import arithmetic, comparison, contraction, extrema, structure, whole_numbers
 from symgrad.graph.ops.elementwise import filled, float_operand
 from symgrad.graph.public_ops import ACCUMULATIONS, REDUCTIONS, UFUNCS
 
@@ -147,12 +147,12 @@ def _sign_with_zeros(x: Tensor) -> Tensor:
 
 @composes(np.fmax)
 def _fmax(x: Any, y: Any) -> Tensor:
-    return _number_of_two(arithmetic.maximum, x, y)
+    return _number_of_two(extrema.maximum, x, y)
 
 
 @composes(np.fmin)
 def _fmin(x: Any, y: Any) -> Tensor:
-    return _number_of_two(arithmetic.minimum, x, y)
+    return _number_of_two(extrema.minimum, x, y)
 
 
 def _number_of_two(meet: Callable[..., Tensor], x: Any, y: Any) -> Tensor:

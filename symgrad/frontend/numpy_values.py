@@ -26,6 +26,7 @@ from symgrad.graph.ops import (
     conversion,
     diagonals,
     differences,
+    extrema,
     float_parts,
     indexing,
     joining,
@@ -108,7 +109,7 @@ def _take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") ->
     size = x.size if axis is None else x.shape[normalize_axis("take", axis, x.ndim)]
     places = creation.asarray(indices)
     wrapped = arithmetic.remainder(places, size)
-    inside = arithmetic.clip(places, 0, size - 1) if mode == "clip" else wrapped
+    inside = extrema.clip(places, 0, size - 1) if mode == "clip" else wrapped
     return indexing.take(x, inside, axis=axis)
 
 
@@ -148,7 +149,7 @@ def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor
 
 @adapts("clip", np.clip)
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Tensor:
-    return arithmetic.clip(a, a_min if min is None else min, a_max if max is None else max)
+    return extrema.clip(a, a_min if min is None else min, a_max if max is None else max)
 
 
 # ------------------------------------------------------------------------------------------ numbers

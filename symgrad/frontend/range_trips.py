@@ -11,9 +11,10 @@ from symgrad.frontend.control import scalar_tensor
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, promote_operands
-from symgrad.graph.ops.arithmetic import minimum, subtract
+from symgrad.graph.ops.arithmetic import subtract
 from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.conversion import size_of
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.sizes import Dim, Size, at_least
 from symgrad.graph.types import UNBOUNDED
 

@@ -21,14 +21,9 @@ from symgrad.graph import dtypes
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.arithmetic import (
-    add,
-    floor_divide,
-    minimum,
-    multiply,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import add, floor_divide, multiply, subtract
 from symgrad.graph.ops.conversion import size_of
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import gather, iota, set_rows
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.slicing import concat

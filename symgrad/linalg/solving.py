@@ -13,10 +13,11 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops import pinv as of_pinv
 from symgrad.graph.ops import triangular
-from symgrad.graph.ops.arithmetic import maximum, multiply
+from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.complex_parts import conj
 from symgrad.graph.ops.determinant import det as of_det
 from symgrad.graph.ops.determinant import sign_and_logarithm
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.inverse import inverse
 from symgrad.graph.ops.triangles import product
 from symgrad.graph.public_ops import public

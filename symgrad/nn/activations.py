@@ -11,23 +11,12 @@ from typing import Any
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axes, promote_operands
 from symgrad.graph.ops import gate_slopes
-from symgrad.graph.ops.activations import (
-    gelu_by_erf,
-    gelu_by_tanh,
-)
-from symgrad.graph.ops.arithmetic import (
-    add,
-    clip,
-    divide,
-    isfinite,
-    minimum,
-    multiply,
-    negative,
-    subtract,
-)
+from symgrad.graph.ops.activations import gelu_by_erf, gelu_by_tanh
+from symgrad.graph.ops.arithmetic import add, divide, isfinite, multiply, negative, subtract
 from symgrad.graph.ops.comparison import equal, greater, less_equal, where
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import broadcast_together, float_operand, real_operand
+from symgrad.graph.ops.extrema import clip, minimum
 from symgrad.graph.ops.greatest_numbers import greatest_number
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.structure import squeeze

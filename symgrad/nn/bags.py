@@ -14,10 +14,11 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, made_by_numpy, promote_operands
-from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.comparison import equal, less, not_equal, where
 from symgrad.graph.ops.counting import searchsorted
 from symgrad.graph.ops.elementwise import filled, float_operand
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.indexing import index_tensor
 from symgrad.graph.ops.reduction import LEAST

@@ -9,9 +9,10 @@ from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis
-from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.reduction import any_zero
 from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
 from symgrad.graph.ops.transcendental import rsqrt

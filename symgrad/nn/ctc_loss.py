@@ -15,9 +15,10 @@ from symgrad.frontend.iteration import scan
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, negative, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
 from symgrad.graph.ops.comparison import equal, less, not_equal, where
 from symgrad.graph.ops.elementwise import filled, float_operand
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.indexing import as_int64, take_along_axis
 from symgrad.graph.ops.picking import checked_index, pick

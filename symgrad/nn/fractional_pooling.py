@@ -15,9 +15,10 @@ from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import float64, int64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, constant
-from symgrad.graph.ops.arithmetic import add, as_number, minimum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, as_number, multiply, subtract
 from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import argmax
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reshape

@@ -14,7 +14,7 @@ from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import int64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
-from symgrad.graph.ops.arithmetic import abs, add, divide, minimum, multiply, subtract
+from symgrad.graph.ops.arithmetic import abs, add, divide, multiply, subtract
 from symgrad.graph.ops.comparison import (
     greater,
     greater_equal,
@@ -24,6 +24,7 @@ from symgrad.graph.ops.comparison import (
     where,
 )
 from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.structure import accumulator_dtype, expand_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow

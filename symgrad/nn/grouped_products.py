@@ -15,12 +15,13 @@ from symgrad.frontend.iteration import scan
 from symgrad.graph.dtypes import int64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
-from symgrad.graph.ops.arithmetic import add, floor_divide, minimum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, floor_divide, multiply, subtract
 from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.counting import searchsorted
 from symgrad.graph.ops.cumulative import cumulative_sum
 from symgrad.graph.ops.elementwise import filled, float_operand
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import any_zero
 from symgrad.graph.ops.slicing import place, slice_axes

@@ -14,7 +14,6 @@ from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import (
     abs,
     add,
-    clip,
     divide,
     isinf,
     multiply,
@@ -25,6 +24,7 @@ from symgrad.graph.ops.arithmetic import (
 from symgrad.graph.ops.comparison import equal, greater, less, logical_and, where
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import filled_like, float_operand, float_operands
+from symgrad.graph.ops.extrema import clip
 from symgrad.graph.ops.transcendental import exp, log, log1p, pow, sigmoid
 from symgrad.graph.public_ops import public
 from symgrad.nn.activations import softplus

@@ -11,9 +11,10 @@ from symgrad.errors import GraphError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops import squashing
-from symgrad.graph.ops.arithmetic import abs, add, clip, multiply, square, subtract
+from symgrad.graph.ops.arithmetic import abs, add, multiply, square, subtract
 from symgrad.graph.ops.comparison import greater, greater_equal, less_equal, where
 from symgrad.graph.ops.elementwise import float_operand, float_operands, real_operand
+from symgrad.graph.ops.extrema import clip
 from symgrad.graph.ops.structure import accumulator_dtype
 from symgrad.graph.public_ops import public
 from symgrad.nn.activations import relu

@@ -14,15 +14,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
-from symgrad.graph.ops.arithmetic import (
-    abs,
-    add,
-    divide,
-    floor_divide,
-    minimum,
-    multiply,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import abs, add, divide, floor_divide, multiply, subtract
 from symgrad.graph.ops.comparison import (
     equal,
     greater_equal,
@@ -34,6 +26,7 @@ from symgrad.graph.ops.comparison import (
 )
 from symgrad.graph.ops.contraction import LABELS, contract
 from symgrad.graph.ops.elementwise import float_operand, real_operand
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import LEAST
 from symgrad.graph.ops.reduction import min as min_over

@@ -14,19 +14,11 @@ from symgrad.errors import ShapeError, user_source
 from symgrad.graph.dtypes import float64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, constant, promote_operands
-from symgrad.graph.ops.arithmetic import (
-    abs,
-    add,
-    floor_divide,
-    maximum,
-    minimum,
-    multiply,
-    square,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import abs, add, floor_divide, multiply, square, subtract
 from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.counting import searchsorted
 from symgrad.graph.ops.elementwise import broadcast_together, float_operand, float_operands
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import mean

@@ -11,9 +11,10 @@ from typing import Any
 from symgrad.errors import GraphError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops import gate_slopes, squashing
-from symgrad.graph.ops.arithmetic import add, divide, maximum, minimum, multiply, negative
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative
 from symgrad.graph.ops.comparison import greater, less_equal, where
 from symgrad.graph.ops.elementwise import float_operand, real_operand
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.powers import hypot
 from symgrad.graph.ops.transcendental import exp, expm1, log, log1p
 from symgrad.graph.public_ops import public

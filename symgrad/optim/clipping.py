@@ -19,7 +19,7 @@ from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, common_dtype
-from symgrad.graph.ops.arithmetic import clip
+from symgrad.graph.ops.extrema import clip
 from symgrad.graph.types import Array
 from symgrad.optim.hyperparameters import Rate, check_positive, check_rate
 from symgrad.optim.lengths import factors, length_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
-from symgrad.graph.ops.arithmetic import minimum
+from symgrad.graph.ops.extrema import minimum
 from symgrad.optim.hyperparameters import LearningRate, check_positive
 from symgrad.optim.moments import Moments
 from symgrad.optim.norms import norm_over, trust_ratio

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
-from symgrad.graph.ops.arithmetic import maximum, square
+from symgrad.graph.ops.arithmetic import square
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.optim.hyperparameters import LearningRate, check_fraction, check_not_negative
 from symgrad.optim.rule import Group, PerVariableRule, moved, with_decay

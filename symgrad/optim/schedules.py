@@ -24,8 +24,8 @@ from symgrad.frontend.publication import publish as _publish
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
-from symgrad.graph.ops.arithmetic import maximum, minimum
 from symgrad.graph.ops.comparison import greater_equal, less, where
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.transcendental import cos, log
 from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.ops.whole_numbers import round as round_to_even

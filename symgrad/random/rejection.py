@@ -15,7 +15,7 @@ from symgrad.frontend.iteration import while_loop
 from symgrad.graph.dtypes import float64, int32, int64
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, constant
-from symgrad.graph.ops.arithmetic import abs, add, divide, maximum, multiply, negative, subtract
+from symgrad.graph.ops.arithmetic import abs, add, divide, multiply, negative, subtract
 from symgrad.graph.ops.comparison import (
     greater,
     greater_equal,
@@ -29,13 +29,9 @@ from symgrad.graph.ops.comparison import (
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.cumulative import cumsum
 from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.gathering import gather, iota, set_rows
-from symgrad.graph.ops.portable import (
-    exponential_of_bits,
-    log1p_rest,
-    portable_exp,
-    portable_log,
-)
+from symgrad.graph.ops.portable import exponential_of_bits, log1p_rest, portable_exp, portable_log
 from symgrad.graph.ops.reduction import all, sum
 from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op, reshape
 from symgrad.graph.ops.subscript import getitem

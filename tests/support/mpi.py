@@ -75,7 +75,7 @@ def _launcher(library: str) -> list[str] | None:
     found = shutil.which(f"mpiexec.{library}")
     if found is None:
         return None
-    return [found, "--oversubscribe"] if library == "openmpi" else [found]
+    return [found, "--oversubscribe", "--bind-to", "none"] if library == "openmpi" else [found]
 
 
 def _environment(library: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from symgrad.graph.ops import (
     conversion,
     cumulative,
     exponential_scans,
+    extrema,
     float_parts,
     gathering,
     hyperbolic,
@@ -188,7 +189,7 @@ def _ordered(function: Callable[..., Tensor]) -> Recipe:
 def _search(pool: Pool) -> Tensor:
     x, numbers = pool.any(1), np.arange(0, 40, 10)  # so far apart that no rounding matters
     rows = structure.broadcast_to(constant(numbers.astype(pool.dtype.numpy)), (*x.shape[:-1], 4))
-    found = ordering.search(rows, arithmetic.clip(x, 0, 1) + 14, "left")
+    found = ordering.search(rows, extrema.clip(x, 0, 1) + 14, "left")
     return conversion.astype(found, pool.dtype)
 
 
@@ -246,14 +247,14 @@ TABLE = (
     _number("add", _binary(arithmetic.add)),
     _number("subtract", _binary(arithmetic.subtract)),
     _number("multiply", _binary(arithmetic.multiply)),
-    _number("maximum", _binary(arithmetic.maximum)),
-    _number("minimum", _binary(arithmetic.minimum)),
+    _number("maximum", _binary(extrema.maximum)),
+    _number("minimum", _binary(extrema.minimum)),
     _number("abs", _unary(_absolute)),
     _number("square", _unary(arithmetic.square)),
     _number("sign", _unary(arithmetic.sign), is_smooth=False),
     _number("floor_divide", _unary(lambda x: arithmetic.floor_divide(x, 3)), is_smooth=False),
     _number("remainder", _unary(lambda x: arithmetic.remainder(x, 3)), is_smooth=False),
-    _number("clip", _unary(lambda x: arithmetic.clip(x, 0, 2))),
+    _number("clip", _unary(lambda x: extrema.clip(x, 0, 2))),
     _number("where", _where),
     _number("argmax", _argmax, is_smooth=False),
     _number("sum", _reduce(reduction.sum)),

@@ -20,7 +20,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops.arithmetic import add, clip, multiply, negative, subtract
+from symgrad.graph.ops.arithmetic import add, multiply, negative, subtract
 from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_from_double
 from symgrad.graph.ops.error_functions import (
@@ -29,6 +29,7 @@ from symgrad.graph.ops.error_functions import (
     normal_tail_ratio_meaning,
 )
 from symgrad.graph.ops.error_slopes import bell_meaning
+from symgrad.graph.ops.extrema import clip
 from symgrad.graph.ops.transcendental import sigmoid_meaning
 from symgrad.graph.types import Array
 

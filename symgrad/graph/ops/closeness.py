@@ -9,9 +9,10 @@ from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
 from symgrad.graph.ops.arithmetic import abs as abs_of
-from symgrad.graph.ops.arithmetic import add, isfinite, maximum, minimum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, isfinite, multiply, subtract
 from symgrad.graph.ops.comparison import equal, isnan, less_equal, logical_and, logical_or
 from symgrad.graph.ops.elementwise import broadcast_together, filled, is_inexact
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.reduction import all as all_over
 from symgrad.graph.ops.structure import accumulator_dtype
 from symgrad.graph.public_ops import public

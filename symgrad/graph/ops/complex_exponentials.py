@@ -13,16 +13,7 @@ import numpy as np
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
-from symgrad.graph.ops.arithmetic import (
-    add,
-    divide,
-    isfinite,
-    isinf,
-    maximum,
-    minimum,
-    multiply,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import add, divide, isfinite, isinf, multiply, subtract
 from symgrad.graph.ops.comparison import (
     equal,
     greater,
@@ -35,6 +26,7 @@ from symgrad.graph.ops.comparison import (
 )
 from symgrad.graph.ops.complex_arithmetic import abs_of, chosen, product, quotient, scaled
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.float_parts import copysign
 from symgrad.graph.ops.powers import hypot, log2_op, log10_op
 from symgrad.graph.ops.structure import broadcast_to_op

@@ -12,9 +12,10 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
-from symgrad.graph.ops.arithmetic import add, divide, minimum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.comparison import equal, greater, greater_equal, less, logical_and, where
 from symgrad.graph.ops.elementwise import filled
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import iota, scatter_rows
 from symgrad.graph.ops.indexing import as_int64, take, take_along_axis
 from symgrad.graph.ops.ordering import argsort, search

@@ -10,11 +10,12 @@ from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
-from symgrad.graph.ops.arithmetic import clip, divide, maximum, multiply, subtract
+from symgrad.graph.ops.arithmetic import divide, multiply, subtract
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.diagonals import diag
 from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.extrema import clip, maximum
 from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import accumulator_dtype, expand_dims, reshape

@@ -12,12 +12,13 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.block_matrices import expansion, in_parts
 from symgrad.graph.ops.block_matrices import product as block_product
 from symgrad.graph.ops.comparison import less, where
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.matrix_functions import adjoint_derivative
 from symgrad.graph.ops.powers import exp2, log2

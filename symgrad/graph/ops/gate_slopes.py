@@ -16,7 +16,7 @@ from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import abs as size_of
-from symgrad.graph.ops.arithmetic import add, clip, multiply, negative, subtract
+from symgrad.graph.ops.arithmetic import add, multiply, negative, subtract
 from symgrad.graph.ops.elementwise import (
     infer_same,
     is_float,
@@ -24,6 +24,7 @@ from symgrad.graph.ops.elementwise import (
     rounded_from_double,
     rounded_once,
 )
+from symgrad.graph.ops.extrema import clip
 from symgrad.graph.ops.transcendental import exp, sigmoid, sigmoid_meaning, tanh
 from symgrad.graph.types import Array
 

@@ -24,9 +24,9 @@ from symgrad.graph.operands import (
     promote_operands,
     refuse_tensors,
 )
-from symgrad.graph.ops.arithmetic import minimum
 from symgrad.graph.ops.comparison import equal
 from symgrad.graph.ops.elementwise import broadcast_target, common_shape
+from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow

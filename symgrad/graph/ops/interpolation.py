@@ -10,19 +10,11 @@ from symgrad.errors import ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, multiply, remainder, subtract
-from symgrad.graph.ops.arithmetic import maximum as greater_of
-from symgrad.graph.ops.arithmetic import minimum as lesser_of
-from symgrad.graph.ops.comparison import (
-    equal,
-    greater,
-    isnan,
-    less,
-    less_equal,
-    logical_or,
-    where,
-)
+from symgrad.graph.ops.comparison import equal, greater, isnan, less, less_equal, logical_or, where
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import float_operand
+from symgrad.graph.ops.extrema import maximum as greater_of
+from symgrad.graph.ops.extrema import minimum as lesser_of
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.ordering import argsort, search
 from symgrad.graph.ops.slicing import concat

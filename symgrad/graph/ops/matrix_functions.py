@@ -17,10 +17,11 @@ import numpy as np
 
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import divide, maximum, minimum, multiply, subtract
+from symgrad.graph.ops.arithmetic import divide, multiply, subtract
 from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.powers import exp2, log2
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.slicing import concat

@@ -12,8 +12,9 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, made_by_numpy, normalize_axes
-from symgrad.graph.ops.arithmetic import add, clip, maximum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.comparison import equal, isnan, logical_not, logical_or, where
+from symgrad.graph.ops.extrema import clip, maximum
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import take_along_axis
 from symgrad.graph.ops.ordering import sort

@@ -9,7 +9,8 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, made_by_numpy
-from symgrad.graph.ops.arithmetic import clip, minimum, remainder, subtract
+from symgrad.graph.ops.arithmetic import remainder, subtract
+from symgrad.graph.ops.extrema import clip, minimum
 from symgrad.graph.ops.gathering import gather, iota
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.public_ops import public

@@ -8,8 +8,9 @@ from typing import Any
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
-from symgrad.graph.ops.arithmetic import maximum, remainder, subtract
+from symgrad.graph.ops.arithmetic import remainder, subtract
 from symgrad.graph.ops.conversion import shape
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reshape

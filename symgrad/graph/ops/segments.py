@@ -21,19 +21,15 @@ from symgrad.graph.operands import (
     normalize_axis,
     refuse_tensors,
 )
-from symgrad.graph.ops.arithmetic import divide, maximum
+from symgrad.graph.ops.arithmetic import divide
 from symgrad.graph.ops.comparison import greater_equal, less, logical_and, where
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import broadcast_target, filled, filled_like, float_operand
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows, set_rows
 from symgrad.graph.ops.indexing import as_int64, index_tensor
 from symgrad.graph.ops.reduction import GREATEST, LEAST
-from symgrad.graph.ops.scattering import (
-    extreme_rows,
-    multiply_rows,
-    scatter_max_op,
-    scatter_min_op,
-)
+from symgrad.graph.ops.scattering import extreme_rows, multiply_rows, scatter_max_op, scatter_min_op
 from symgrad.graph.ops.structure import accumulator_dtype, broadcast_to, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.ops.windows import update_like

@@ -19,7 +19,7 @@ from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import constant
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.block_matrices import expansion, in_parts, transposed
 from symgrad.graph.ops.block_matrices import product as block_product
 from symgrad.graph.ops.branches import branch
@@ -35,6 +35,7 @@ from symgrad.graph.ops.comparison import (
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.eigh import eigh
 from symgrad.graph.ops.elementwise import filled_like
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.lu import linear_solve, lu
 from symgrad.graph.ops.matrix_functions import adjoint_derivative
 from symgrad.graph.ops.reduction import all as all_of

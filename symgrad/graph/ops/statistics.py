@@ -14,11 +14,12 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, float_limits
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, promote_operands
-from symgrad.graph.ops.arithmetic import divide, maximum, multiply, square, subtract
+from symgrad.graph.ops.arithmetic import divide, multiply, square, subtract
 from symgrad.graph.ops.comparison import equal, isnan, less_equal, logical_not, not_equal, where
 from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import filled_like, float_operand, is_inexact
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.reduction import all as all_over
 from symgrad.graph.ops.reduction import max as max_over
 from symgrad.graph.ops.reduction import mean as mean_over

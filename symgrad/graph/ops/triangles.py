@@ -13,11 +13,12 @@ import numpy as np
 from symgrad.graph.dtypes import DType
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import add, maximum, multiply
+from symgrad.graph.ops.arithmetic import add, multiply
 from symgrad.graph.ops.comparison import equal, greater, greater_equal, less, where
 from symgrad.graph.ops.complex_parts import conj, imag, real
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.ordering import argsort
 from symgrad.graph.ops.reduction import max as greatest

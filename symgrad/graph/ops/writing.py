@@ -17,17 +17,13 @@ from symgrad.graph import dtypes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
-from symgrad.graph.ops.arithmetic import add, divide, maximum, minimum, multiply, negative
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative
 from symgrad.graph.ops.comparison import where
 from symgrad.graph.ops.elementwise import broadcast_target, common_shape, filled_like
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.gathering import scatter_rows, set_rows
 from symgrad.graph.ops.index_grid import IndexGrid
-from symgrad.graph.ops.scattering import (
-    extreme_rows,
-    multiply_rows,
-    scatter_max_op,
-    scatter_min_op,
-)
+from symgrad.graph.ops.scattering import extreme_rows, multiply_rows, scatter_max_op, scatter_min_op
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.subscript import (
     AxisPart,

@@ -17,7 +17,7 @@ from symgrad.graph.ops.calls import call_op, callee_of
 from symgrad.graph.ops.conversion import stop_gradient_op
 from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
-from symgrad.passes.gradients.reverse_mode import ArrivedGradients, live_tensors, sweep
+from symgrad.passes.gradients.sweep import ArrivedGradients, live_tensors, sweep
 
 
 def explain_none(y: Any, x: Any) -> str:

@@ -23,7 +23,7 @@ from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.subgraph import inline_argument
 from symgrad.graph.ops.while_loop import loop
-from symgrad.passes.gradients.reverse_mode import live_tensors
+from symgrad.passes.gradients.sweep import live_tensors
 
 Tangents = Sequence[Tensor | None]
 Push = Callable[[Sequence[Tensor], Sequence[Tensor], Tangents], Tangents]

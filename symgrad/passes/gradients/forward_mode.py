@@ -47,11 +47,11 @@ from symgrad.passes.gradients.forward_control import (
     push_through_scan,
     push_through_while_loop,
 )
-from symgrad.passes.gradients.reverse_mode import (
+from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.passes.gradients.sweep import (
     ArrivedGradients,
     building_gradient_of,
     call_rule,
-    gradients,
     live_tensors,
     sweep,
 )

@@ -18,16 +18,7 @@ from symgrad.graph.ops.activations import (
     gelu_by_tanh,
     normal_share,
 )
-from symgrad.graph.ops.arithmetic import (
-    abs,
-    add,
-    divide,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    subtract,
-)
+from symgrad.graph.ops.arithmetic import abs, add, divide, multiply, negative, subtract
 from symgrad.graph.ops.comparison import (
     equal,
     greater,
@@ -42,6 +33,7 @@ from symgrad.graph.ops.comparison import (
     where,
 )
 from symgrad.graph.ops.elementwise import filled, uniform_value
+from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.transcendental import exp, log, pow, rsqrt, sigmoid, sqrt, tanh
 from symgrad.graph.structures import Number
 from symgrad.passes.rewrites.equations import rule

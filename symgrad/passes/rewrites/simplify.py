@@ -24,11 +24,12 @@ from symgrad.passes.rewrites.joins import JOINS
 from symgrad.passes.rewrites.reductions import REDUCTION
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.passes.rewrites.rules import RuleTable, apply_rules
+from symgrad.passes.rewrites.slices import SLICES
 from symgrad.passes.rewrites.structure import STRUCTURE
 from symgrad.passes.rewrites.windows import WINDOWS
 
 # Views go first: seen through fewer of them, more equations match.
-RULES = RuleTable((*STRUCTURE, *JOINS, *WINDOWS, *REDUCTION, *ALGEBRA), one_constant=True)
+RULES = RuleTable((*STRUCTURE, *SLICES, *JOINS, *WINDOWS, *REDUCTION, *ALGEBRA), one_constant=True)
 
 
 def simplify(graph: Graph, rewrites: Rewrites) -> Graph:

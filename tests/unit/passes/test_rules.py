@@ -9,10 +9,11 @@ from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.arithmetic import add, divide, maximum, multiply, negative, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.elementwise import uniform_value
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import exp, sqrt
 from symgrad.passes.rewrites.equations import rule
