@@ -74,7 +74,7 @@ def _product_error(a: Array, b: Array) -> Array:
     """Return a * b less its rounded value, by halves of the significands (Dekker 1971)."""
     (a_high, a_low), (b_high, b_low) = (_halves(x) for x in (a, b))
     error = (a_high * b_high - a * b) + a_high * b_low + a_low * b_high
-    return error + a_low * b_low
+    return np.asarray(error + a_low * b_low)
 
 
 def _halves(x: Array) -> tuple[Array, Array]:

@@ -205,16 +205,18 @@ def _by_minors(rows: Rows, minor: Callable[[Row, Row, int, int], FloatExpr]) -> 
     """Return the determinant of up to four rows, by minors of the last two."""
     if len(rows) == 1:
         return rows[0][0]
-    lower = [minor(*rows[-2:], *pair) for pair in itertools.combinations(range(len(rows)), 2)]
+    lower = [
+        minor(rows[-2], rows[-1], i, j) for i, j in itertools.combinations(range(len(rows)), 2)
+    ]
     if len(rows) == 2:
         return lower[0]
     if len(rows) == 3:
         first, second, third = rows[0]
         return (first * lower[2]).less(second, lower[1]).plus(third, lower[0])
     total = rows[0][0].like(0.0)
-    for pair, below in zip(_PAIRS, reversed(lower), strict=True):
-        above = minor(*rows[:2], *pair)
-        total = total.plus(above, below) if sum(pair) % 2 else total.less(above, below)
+    for (i, j), below in zip(_PAIRS, reversed(lower), strict=True):
+        above = minor(rows[0], rows[1], i, j)
+        total = total.plus(above, below) if (i + j) % 2 else total.less(above, below)
     return total
 
 
@@ -241,16 +243,16 @@ def _by_double_minors(rows: Rows) -> FloatExpr:
     Where products of minors may overflow, those of the upper rows are scaled down: else infinities
     of both signs would be added.
     """
-    upper = [_exact_minor(*rows[:2], *pair) for pair in _PAIRS]
+    upper, lower = (
+        [_exact_minor(*two, i, j) for i, j in _PAIRS]
+        for two in ((rows[0], rows[1]), (rows[2], rows[3]))
+    )
     size = reduce(FloatExpr.greatest, (abs(minor) for minor, _ in upper))
     scale, back = ((size > _GREAT).choose(size.like(x), 1.0) for x in (_SMALL, 1.0 / _SMALL))
     total = rest = size.like(0.0)
-    for number, (minor, minor_rest) in enumerate(upper):
-        a, a_rest = minor * scale, minor_rest * scale
-        here, there = _PAIRS[number], _PAIRS[-1 - number]
-        b, b_rest = _exact_minor(*rows[2:], *there)
-        if sum(here) % 2 == 0:
-            a, a_rest = -a, -a_rest
+    for (i, j), above, (b, b_rest) in zip(_PAIRS, upper, reversed(lower), strict=True):
+        factor = scale if (i + j) % 2 else -scale
+        a, a_rest = (part * factor for part in above)
         total, lost = _exact_sum(total, a * b)
         rest = rest + (lost + a.product_error(b).plus(a, b_rest).plus(a_rest, b + b_rest))
     return (abs(total) < math.inf).choose(total + rest, total) * back
