@@ -33,18 +33,19 @@ from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size, at_least, divide
+from symgrad.graph.sizes import Dim, Size, at_least, divide, without_axes
 from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
 
 
 def as_shape(op: str, shape: Any) -> Shape:
     """Return a size or a sequence of sizes as a shape; raises for what is no size or negative."""
+    shape = without_axes(shape)
     is_one = isinstance(shape, int | np.integer | Size)
     if not is_one and not isinstance(shape, Iterable):
         problem = f"shape {shape!r} is neither a size nor a sequence of sizes"
         raise DTypeError(op, problem, source=user_source())
     sizes = (shape,) if is_one else tuple(shape)
-    plain = tuple(int(n) if isinstance(n, np.integer) else n for n in sizes)
+    plain = tuple(int(n) if isinstance(n, np.integer) else without_axes(n) for n in sizes)
     refuse_tensors(op, plain)
     for size in plain:
         if isinstance(size, bool) or not isinstance(size, int | Size):

@@ -16,7 +16,7 @@ from symgrad.graph.node import EMPTY, Range, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.public_ops import public
 from symgrad.graph.rounding import convert_numbers
-from symgrad.graph.sizes import Dim, Size, unknown
+from symgrad.graph.sizes import Dim, Size, unknown, without_axes
 from symgrad.graph.types import (
     Array,
     ArrayLiteral,
@@ -42,13 +42,15 @@ def placeholder(
     >>> sg.placeholder((2, 3), name="x"), sg.placeholder(("n", "n"), "int32", name="y")
     (<Tensor x: f32[2, 3]>, <Tensor y: i32[n, n]>)
     """
-    sizes = (shape,) if isinstance(shape, int | str) else tuple(shape)
+    given = without_axes(shape)
+    sizes = (given,) if isinstance(given, int | str) else tuple(given)
     return apply(
         placeholder_op, name=name, dtype=as_dtype(dtype), shape=tuple(_as_size(n) for n in sizes)
     )
 
 
 def _as_size(size: Any) -> Dim:
+    size = without_axes(size)
     if size is None or isinstance(size, str):
         return unknown(size)
     if isinstance(size, Size):

@@ -29,7 +29,7 @@ from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.promotion_warning import warn_of_float64
 from symgrad.graph.rounding import convert_numbers
-from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.sizes import Dim, Size, without_axes
 from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -256,6 +256,14 @@ def common_dtype(op: str, strong: Sequence[DType], weak: Sequence[Scalar]) -> DT
     return dtype
 
 
+def integer_limits(dtype: DType) -> tuple[int, int] | None:
+    """Return the least and the greatest integer of a dtype, None if it is none of integers."""
+    if not dtype.is_integer:
+        return None
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
+
+
 def _scalar_dtype(scalar: Scalar) -> DType:
     if isinstance(scalar, bool):
         return dtypes.bool_
@@ -363,6 +371,7 @@ def refuse_tensors(op: str, sizes: Iterable[Any]) -> None:
 
 def normalize_axis(op: str, axis: int, ndim: int, name: str = "axis") -> int:
     """Return `axis` counted from 0; raises `AxisError` if a tensor of `ndim` axes has none."""
+    axis = without_axes(axis)
     if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
         raise DTypeError(op, f"{name} must be an int, it is {axis!r}", source=user_source())
     if not -ndim <= axis < ndim:

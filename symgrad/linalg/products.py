@@ -19,6 +19,7 @@ from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.triangles import identity_like
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import without_axes
 from symgrad.linalg.embedding import solve_through_reals, through_reals
 from symgrad.linalg.operands import as_square
 
@@ -61,6 +62,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
            [0., 1.]], dtype=float32)
     """
     with called("matrix_power"):
+        n = without_axes(n)
         if isinstance(n, bool) or not isinstance(n, int | np.integer):
             raise DTypeError("matrix_power", f"n is {n!r}, not an int", source=user_source())
         matrix = as_square("matrix_power", "x", x) if n < 0 else _square(x)

@@ -14,7 +14,7 @@ from symgrad.errors import ShapeError, user_source
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.unfolding import span_of
-from symgrad.graph.sizes import Dim, Size, at_least, divide
+from symgrad.graph.sizes import Dim, Size, at_least, divide, without_axes
 from symgrad.graph.structures import Number
 from symgrad.graph.types import Shape
 from symgrad.nn.layouts import Layout as Layout
@@ -39,6 +39,7 @@ def axes_of_space(op: str, x: Tensor, layout: Layout) -> Ints:
 
 def per_axis(op: str, name: str, given: Any, count: int, least: int = 1) -> Ints:
     """Return an int, or one for each of `count` axes of space, as one for each."""
+    given = without_axes(given)
     is_one = isinstance(given, int | np.integer)
     numbers = (given,) * count if is_one else tuple(given) if _is_list(given) else ()
     are_ints = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)

@@ -11,7 +11,7 @@ from symgrad.graph.build import apply
 from symgrad.graph.late_binding import provided
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.operands import as_tensor
+from symgrad.graph.operands import as_tensor, integer_limits
 from symgrad.graph.ops.comparison import (
     greater_equal,
     less,
@@ -359,7 +359,12 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     array([-1. ,  0.5,  1. ], dtype=float32)
     """
     with called("clip"):
-        bounded = as_tensor(x) if min is None else maximum(x, min)
+        bounded = as_tensor(x)
+        limits = integer_limits(bounded.dtype)
+        if limits is not None:  # ints that no element reaches limit nothing
+            min = None if isinstance(min, int) and min < limits[0] else min
+            max = None if isinstance(max, int) and max > limits[1] else max
+        bounded = bounded if min is None else maximum(bounded, min)
         return bounded if max is None else minimum(bounded, max)
 
 

@@ -23,7 +23,7 @@ from symgrad.graph.ops.slicing import flip
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim
+from symgrad.graph.sizes import Dim, without_axes
 
 
 @public(is_standard=True, functions=[np.searchsorted], known_as=["bucketize"])
@@ -130,6 +130,7 @@ def bincount(
             hint="give the size of the result: length=",
             source=user_source(),
         )
+    length = without_axes(length)
     if isinstance(length, int) and length < minlength:
         raise ShapeError(
             "bincount", f"length {length} is below minlength {minlength}", source=user_source()
@@ -201,7 +202,15 @@ def histogram(
     return divide(sums, multiply(widths, sums.sum())), edges
 
 
+def _range_of(values: Tensor) -> Sequence[Any]:
+    """Return the least and the greatest element: of none, as NumPy has it, 0 and 1."""
+    if values.shape[0] == 0:
+        return 0.0, 1.0
+    return min(values), max(values)
+
+
 def _edges(values: Tensor, bins: Any, range: Any, dtype: DType) -> Tensor:
+    bins = without_axes(bins)
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer):
         edges = cast(as_tensor(bins), dtype)
         if edges.ndim != 1 or edges.shape[0] in (0, 1):
@@ -209,7 +218,7 @@ def _edges(values: Tensor, bins: Any, range: Any, dtype: DType) -> Tensor:
         return edges
     if bins < 1:
         raise ShapeError("histogram", f"bins is {bins}, less than one", source=user_source())
-    given: Sequence[Any] = range if range is not None else (min(values), max(values))
+    given = _range_of(values) if range is None else range
     if len(given) != 2:
         raise ShapeError("histogram", f"range {range!r} is no pair", source=user_source())
     low, high = (cast(as_tensor(bound), dtype) for bound in given)

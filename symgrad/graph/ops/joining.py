@@ -16,6 +16,7 @@ from symgrad.graph.ops.slicing import concat, flip, require_several
 from symgrad.graph.ops.structure import expand_dims, reshape
 from symgrad.graph.ops.views import narrow, split, swapaxes
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import without_axes
 
 
 @public(is_standard=True, functions=[np.broadcast_arrays])
@@ -137,6 +138,7 @@ def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int =
     x = as_tensor(x)
     axis = normalize_axis("array_split", axis, x.ndim)
     size = x.shape[axis]
+    indices_or_sections = without_axes(indices_or_sections)
     if not isinstance(indices_or_sections, int | np.integer):
         places = [int(i) for i in indices_or_sections]
         return _split_at(x, [i + size if i < 0 and isinstance(size, int) else i for i in places],

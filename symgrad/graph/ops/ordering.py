@@ -22,7 +22,7 @@ from symgrad.graph.ops.gathering import iota, scatter_rows
 from symgrad.graph.ops.indexing import take_along_axis
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim
+from symgrad.graph.sizes import Dim, without_axes
 from symgrad.graph.structures import Search, Sort
 from symgrad.graph.types import Array, TensorType, static
 
@@ -177,6 +177,7 @@ def top_k(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tens
     """
     x, axis = _with_axis("top_k", x, axis)
     size = x.shape[axis]
+    k = without_axes(k)
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
         raise DTypeError("top_k", f"k must be an int, it is {k!r}", source=user_source())
     if k < 0 or (isinstance(size, int) and k > size):

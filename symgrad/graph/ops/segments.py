@@ -38,7 +38,7 @@ from symgrad.graph.ops.structure import accumulator_dtype, broadcast_to, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.ops.windows import update_like
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.sizes import Dim, Size, without_axes
 from symgrad.graph.structures import Number
 from symgrad.graph.types import Shape, TensorType
 
@@ -173,6 +173,7 @@ def _segments(
     """Scatter `rows` into `num_segments` rows of `start`, which changes nothing it is added to."""
     ids = _ids(op, rows, segment_ids)
     refuse_tensors(op, [num_segments])
+    num_segments = without_axes(num_segments)
     if isinstance(num_segments, bool) or not isinstance(num_segments, int | np.integer | Size):
         raise DTypeError(
             op, f"num_segments must be an int, it is {num_segments!r}", source=user_source()

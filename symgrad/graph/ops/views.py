@@ -20,7 +20,7 @@ from symgrad.graph.operands import (
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size, divide
+from symgrad.graph.sizes import Dim, Size, divide, without_axes
 from symgrad.graph.types import ArrayLiteral
 
 
@@ -104,6 +104,7 @@ def split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) ->
     x = as_tensor(x)
     axis = normalize_axis("split", axis, x.ndim)
     size = x.shape[axis]
+    indices_or_sections = without_axes(indices_or_sections)
     if isinstance(indices_or_sections, int | np.integer):
         return _split_evenly(x, int(indices_or_sections), axis)
     cuts: list[Dim] = [0]
@@ -182,7 +183,7 @@ def _repetitions(repetitions: Any) -> tuple[Dim, ...]:
     is_one = isinstance(repetitions, Size) or not np.iterable(repetitions)
     given = (repetitions,) if is_one else tuple(repetitions)
     refuse_tensors("tile", given)
-    counts = tuple(int(n) if isinstance(n, np.integer) else n for n in given)
+    counts = tuple(int(n) if isinstance(n, np.integer) else without_axes(n) for n in given)
     if not all(isinstance(n, int | Size) for n in counts):
         problem = f"repetitions {repetitions!r} are no integers"
         raise DTypeError("tile", problem, source=user_source())
