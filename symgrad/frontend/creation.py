@@ -23,6 +23,7 @@ from symgrad.graph.dtypes import (
     as_dtype,
     dtype_or,
 )
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size, refuse_tensors
@@ -33,7 +34,7 @@ from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size, at_least, divide, without_axes
+from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
 
 

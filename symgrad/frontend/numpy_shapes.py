@@ -15,10 +15,10 @@ from symgrad.errors import ShapeError, user_source
 from symgrad.frontend import creation
 from symgrad.frontend.numpy_arguments import adapts, refuse
 from symgrad.graph.dtypes import DTypeLike, as_dtype
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis
 from symgrad.graph.ops import indexing, joining, padding, rolling, slicing, structure, views
-from symgrad.graph.sizes import without_axes
 from symgrad.graph.types import Shape
 
 # ------------------------------------------------------------------------------------------ shapes

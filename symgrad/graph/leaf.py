@@ -11,12 +11,12 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.build import apply, apply_node
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
-from symgrad.graph.given_arrays import given_array, out_of_range
+from symgrad.graph.given_arrays import given_array, out_of_range, without_axes
 from symgrad.graph.node import EMPTY, Range, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.public_ops import public
 from symgrad.graph.rounding import convert_numbers
-from symgrad.graph.sizes import Dim, Size, unknown, without_axes
+from symgrad.graph.sizes import Dim, Size, unknown
 from symgrad.graph.types import (
     Array,
     ArrayLiteral,

@@ -23,13 +23,13 @@ from symgrad.errors import (
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
-from symgrad.graph.given_arrays import given_array
+from symgrad.graph.given_arrays import given_array, without_axes
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
 from symgrad.graph.promotion_warning import warn_of_float64
 from symgrad.graph.rounding import convert_numbers
-from symgrad.graph.sizes import Dim, Size, without_axes
+from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -254,14 +254,6 @@ def common_dtype(op: str, strong: Sequence[DType], weak: Sequence[Scalar]) -> DT
             dtype = dtype.complex if dtype is not None and default.is_complex else default
     assert dtype is not None, "an op has operands"
     return dtype
-
-
-def integer_limits(dtype: DType) -> tuple[int, int] | None:
-    """Return the least and the greatest integer of a dtype, None if it is none of integers."""
-    if not dtype.is_integer:
-        return None
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min), int(limits.max)
 
 
 def _scalar_dtype(scalar: Scalar) -> DType:

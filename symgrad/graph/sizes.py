@@ -299,17 +299,6 @@ def _divide_by_monomial(size: Dim, by: Dim) -> Dim | None:
     return _from_terms(*quotient)
 
 
-def without_axes(value: Any) -> Any:
-    """Return what an array of no axes has of integers as an int, as `int`s are taken in its place.
-
-    NumPy gives one where a size was computed by it, as in `np.array(3)` or a field of a file. Any
-    other value, and a sequence of sizes, is returned as it is.
-    """
-    if isinstance(value, np.ndarray) and not value.shape and value.dtype.kind in "iu":
-        return int(value)
-    return value
-
-
 def at_least(size: Dim, bound: Dim) -> Dim:
     """Return `max(size, bound)`."""
     if isinstance(size, int) and isinstance(bound, int):

@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.frontend.container import leafwise
 from symgrad.graph.dtypes import DTypeLike
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops import expm as of_expm
@@ -19,7 +20,6 @@ from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.triangles import identity_like
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import without_axes
 from symgrad.linalg.embedding import solve_through_reals, through_reals
 from symgrad.linalg.operands import as_square
 

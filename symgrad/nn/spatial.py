@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.unfolding import span_of
-from symgrad.graph.sizes import Dim, Size, at_least, divide, without_axes
+from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.structures import Number
 from symgrad.graph.types import Shape
 from symgrad.nn.layouts import Layout as Layout

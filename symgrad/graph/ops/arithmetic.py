@@ -8,10 +8,11 @@ import numpy as np
 
 from symgrad.errors import DTypeError, called, user_source
 from symgrad.graph.build import apply
+from symgrad.graph.given_arrays import reached_limits
 from symgrad.graph.late_binding import provided
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.operands import as_tensor, integer_limits
+from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.comparison import (
     greater_equal,
     less,
@@ -306,10 +307,6 @@ def maximum(x: Any, y: Any, /) -> Tensor:
     return apply(maximum_op, *broadcast_operands("maximum", x, y))
 
 
-def _maximum_grad(node: Node, g: Tensor) -> Grads:
-    return _split_by(greater_equal(*node.inputs), g)
-
-
 def _split_by(first_wins: Tensor, g: Tensor) -> Grads:
     zero = filled_like(g, 0)
     return where(first_wins, g, zero), where(first_wins, zero, g)
@@ -319,7 +316,7 @@ maximum_op = elementwise(
     "maximum",
     infer=infer_same("maximum", is_number),
     reference=rounded_once(np.maximum),
-    grad=_maximum_grad,
+    grad=lambda node, g: _split_by(greater_equal(*node.inputs), g),
     body=one_call("max"),
     commutes="but zeros",
 )
@@ -335,15 +332,11 @@ def minimum(x: Any, y: Any, /) -> Tensor:
     return apply(minimum_op, *broadcast_operands("minimum", x, y))
 
 
-def _minimum_grad(node: Node, g: Tensor) -> Grads:
-    return _split_by(less_equal(*node.inputs), g)
-
-
 minimum_op = elementwise(
     "minimum",
     infer=infer_same("minimum", is_number),
     reference=rounded_once(np.minimum),
-    grad=_minimum_grad,
+    grad=lambda node, g: _split_by(less_equal(*node.inputs), g),
     body=one_call("min"),
     commutes="but zeros",
 )
@@ -359,13 +352,10 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     array([-1. ,  0.5,  1. ], dtype=float32)
     """
     with called("clip"):
-        bounded = as_tensor(x)
-        limits = integer_limits(bounded.dtype)
-        if limits is not None:  # ints that no element reaches limit nothing
-            min = None if isinstance(min, int) and min < limits[0] else min
-            max = None if isinstance(max, int) and max > limits[1] else max
-        bounded = bounded if min is None else maximum(bounded, min)
-        return bounded if max is None else minimum(bounded, max)
+        x = as_tensor(x)
+        low, high = reached_limits(x.dtype, min, max)
+        bounded = x if low is None else maximum(x, low)
+        return bounded if high is None else minimum(bounded, high)
 
 
 @public(is_standard=True, ufuncs=[np.isinf])

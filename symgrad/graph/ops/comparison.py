@@ -9,12 +9,12 @@ import numpy as np
 
 from symgrad.errors import DTypeError, called, user_source
 from symgrad.graph.build import apply
+from symgrad.graph.given_arrays import integer_limits
 from symgrad.graph.node import Commutes, Grads, Node, OfPairs, OpDef, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import (
     as_tensor,
     common_dtype,
-    integer_limits,
     promote_operands,
     require_dtype,
     require_equal_types,

@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, minimum, multiply, subtract
@@ -23,7 +24,7 @@ from symgrad.graph.ops.slicing import flip
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, without_axes
+from symgrad.graph.sizes import Dim
 
 
 @public(is_standard=True, functions=[np.searchsorted], known_as=["bucketize"])

@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DTypeLike, as_dtype
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import (
     as_tensor,
@@ -31,7 +32,7 @@ from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size, without_axes
+from symgrad.graph.sizes import Dim, Size
 
 _GREATEST = np.iinfo(np.int64).max
 

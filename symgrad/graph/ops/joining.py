@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, called, user_source
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.elementwise import broadcast_together
@@ -16,7 +17,6 @@ from symgrad.graph.ops.slicing import concat, flip, require_several
 from symgrad.graph.ops.structure import expand_dims, reshape
 from symgrad.graph.ops.views import narrow, split, swapaxes
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import without_axes
 
 
 @public(is_standard=True, functions=[np.broadcast_arrays])

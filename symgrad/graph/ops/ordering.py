@@ -14,6 +14,7 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis
@@ -22,7 +23,7 @@ from symgrad.graph.ops.gathering import iota, scatter_rows
 from symgrad.graph.ops.indexing import take_along_axis
 from symgrad.graph.ops.views import moveaxis
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, without_axes
+from symgrad.graph.sizes import Dim
 from symgrad.graph.structures import Search, Sort
 from symgrad.graph.types import Array, TensorType, static
 

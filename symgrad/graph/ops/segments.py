@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import (
     as_tensor,
@@ -38,7 +39,7 @@ from symgrad.graph.ops.structure import accumulator_dtype, broadcast_to, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.ops.windows import update_like
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size, without_axes
+from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.structures import Number
 from symgrad.graph.types import Shape, TensorType
 

@@ -16,11 +16,12 @@ from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands, batch_to_shape
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, normalize_axis, refuse_tensors
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size, divide, without_axes
+from symgrad.graph.sizes import Dim, Size, divide
 from symgrad.graph.structures import AxisMap, Reduce, Reshape, View
 from symgrad.graph.types import Array, Shape, TensorType, static
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, shortened, user_source
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import as_dtype
+from symgrad.graph.given_arrays import refuse_negative_power
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import abs as absolute
@@ -57,14 +57,7 @@ def pow(x: Any, y: Any, /) -> Tensor:
     array([ 8., 27.], dtype=float32)
     """
     base, exponent = broadcast_operands("pow", x, y)
-    is_known = isinstance(y, int | np.integer | np.ndarray)
-    if base.dtype.is_integer and is_known and np.any(np.less(y, 0)):
-        raise DTypeError(
-            "pow",
-            f"x: {base.type} is of integers, which have no power {shortened(y)}",
-            hint="write 1.0 / x**n, or make x a float by sg.astype",
-            source=user_source(),
-        )
+    refuse_negative_power(base.type, y)
     return apply(pow_op, base, exponent)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import (
@@ -20,7 +21,7 @@ from symgrad.graph.operands import (
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim, Size, divide, without_axes
+from symgrad.graph.sizes import Dim, Size, divide
 from symgrad.graph.types import ArrayLiteral
 
 
