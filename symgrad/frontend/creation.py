@@ -23,6 +23,7 @@ from symgrad.graph.dtypes import (
     as_dtype,
     dtype_or,
 )
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size, refuse_tensors
@@ -39,12 +40,13 @@ from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
 
 def as_shape(op: str, shape: Any) -> Shape:
     """Return a size or a sequence of sizes as a shape; raises for what is no size or negative."""
+    shape = without_axes(shape)
     is_one = isinstance(shape, int | np.integer | Size)
     if not is_one and not isinstance(shape, Iterable):
         problem = f"shape {shape!r} is neither a size nor a sequence of sizes"
         raise DTypeError(op, problem, source=user_source())
     sizes = (shape,) if is_one else tuple(shape)
-    plain = tuple(int(n) if isinstance(n, np.integer) else n for n in sizes)
+    plain = tuple(int(n) if isinstance(n, np.integer) else without_axes(n) for n in sizes)
     refuse_tensors(op, plain)
     for size in plain:
         if isinstance(size, bool) or not isinstance(size, int | Size):

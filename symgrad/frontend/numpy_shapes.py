@@ -15,6 +15,7 @@ from symgrad.errors import ShapeError, user_source
 from symgrad.frontend import creation
 from symgrad.frontend.numpy_arguments import adapts, refuse
 from symgrad.graph.dtypes import DTypeLike, as_dtype
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis
 from symgrad.graph.ops import indexing, joining, padding, rolling, slicing, structure, views
@@ -45,6 +46,7 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
 def _reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     if not _is_column_major("reshape", order):
         return structure.reshape(a, shape)
+    shape = without_axes(shape)
     sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     return views.reverse_axes(structure.reshape(views.reverse_axes(a), sizes[::-1]))
 

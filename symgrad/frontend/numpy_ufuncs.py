@@ -19,8 +19,16 @@ from symgrad.graph.dtypes import as_dtype
 from symgrad.graph.late_binding import BoundFunction
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
-from symgrad.graph.ops import arithmetic, comparison, contraction, extrema, structure, whole_numbers
-from symgrad.graph.ops.elementwise import filled, float_operand
+from symgrad.graph.ops import (
+    arithmetic,
+    comparison,
+    contraction,
+    extrema,
+    structure,
+    transcendental,
+    whole_numbers,
+)
+from symgrad.graph.ops.elementwise import filled, float_operand, float_operands
 from symgrad.graph.public_ops import ACCUMULATIONS, REDUCTIONS, UFUNCS
 
 # Ufuncs that are no op of their own.
@@ -143,6 +151,11 @@ def _sign_with_zeros(x: Tensor) -> Tensor:
         comparison.where(comparison.equal(x, 0), arithmetic.divide(1.0, x), x), 0
     )
     return comparison.where(is_negative, filled(x.shape, -1, x.dtype), filled(x.shape, 1, x.dtype))
+
+
+@composes(np.float_power)
+def _float_power(x: Any, y: Any) -> Tensor:
+    return transcendental.pow(*float_operands("float_power", x, y))
 
 
 @composes(np.fmax)

@@ -102,6 +102,10 @@ class FloatExpr:
         """Return `self - a * b`, rounded once where the target fuses."""
         return a.call("fnma", b, self)
 
+    def product_error(self, other: FloatExpr) -> FloatExpr:
+        """Return what rounding takes from `self * other`, exactly barring underflow."""
+        return self.call("mul_error", other)
+
     def __truediv__(self, other: FloatExpr | float) -> FloatExpr:
         return self.call("div", other)
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, SymgradError, user_source
-from symgrad.graph.types import Array
+from symgrad.errors import DTypeError, SymgradError, shortened, user_source
+from symgrad.graph.dtypes import DType
+from symgrad.graph.types import Array, TensorType
 
 # Classes of numbers that no array is.
 _PLAIN = {bool, int, float, complex, np.float32, np.float64, np.int32, np.int64, np.bool_}
@@ -67,3 +68,44 @@ def out_of_range(array: Array, dtype: np.dtype[Any]) -> str | None:
         if not limits.min <= int(number) <= limits.max:
             return f"{number} does not fit {dtype.name}"
     return None
+
+
+def without_axes(value: Any) -> Any:
+    """Return what an array of no axes has of integers as an int, as `int`s are taken in its place.
+
+    NumPy gives one where a size was computed by it, as in `np.array(3)` or a field of a file. Any
+    other value, and a sequence of sizes, is returned as it is.
+    """
+    if isinstance(value, np.ndarray) and not value.shape and value.dtype.kind in "iu":
+        return int(value)
+    return value
+
+
+def integer_limits(dtype: DType) -> tuple[int, int] | None:
+    """Return the least and the greatest integer of a dtype, None if it is none of integers."""
+    if not dtype.is_integer:
+        return None
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)
+
+
+def reached_limits(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:
+    """Return limits, None for an int that no element of the dtype is below, or above."""
+    limits = integer_limits(dtype)
+    if limits is None:
+        return low, high
+    is_passed = isinstance(low, int) and low < limits[0]
+    is_out_of_reach = isinstance(high, int) and high > limits[1]
+    return None if is_passed else low, None if is_out_of_reach else high
+
+
+def refuse_negative_power(x: TensorType, exponent: Any) -> None:
+    """Raise `DTypeError` for integers to a power that is known, and below 0."""
+    is_known = isinstance(exponent, int | np.integer | np.ndarray)
+    if x.dtype.is_integer and is_known and np.any(np.less(exponent, 0)):
+        raise DTypeError(
+            "pow",
+            f"x: {x} is of integers, which have no power {shortened(exponent)}",
+            hint="write 1.0 / x**n, or make x a float by sg.astype",
+            source=user_source(),
+        )

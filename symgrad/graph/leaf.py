@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph.build import apply, apply_node
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
-from symgrad.graph.given_arrays import given_array, out_of_range
+from symgrad.graph.given_arrays import given_array, out_of_range, without_axes
 from symgrad.graph.node import EMPTY, Range, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.public_ops import public
@@ -42,13 +42,15 @@ def placeholder(
     >>> sg.placeholder((2, 3), name="x"), sg.placeholder(("n", "n"), "int32", name="y")
     (<Tensor x: f32[2, 3]>, <Tensor y: i32[n, n]>)
     """
-    sizes = (shape,) if isinstance(shape, int | str) else tuple(shape)
+    given = without_axes(shape)
+    sizes = (given,) if isinstance(given, int | str) else tuple(given)
     return apply(
         placeholder_op, name=name, dtype=as_dtype(dtype), shape=tuple(_as_size(n) for n in sizes)
     )
 
 
 def _as_size(size: Any) -> Dim:
+    size = without_axes(size)
     if size is None or isinstance(size, str):
         return unknown(size)
     if isinstance(size, Size):

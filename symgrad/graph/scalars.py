@@ -43,6 +43,7 @@ _ROWS = (
     ScalarOp("mul", 2, "number", "same", 1, "a * b; integers wrap around"),
     ScalarOp("fma", 3, "float", "same", 2, "a * b + c, rounded once where the target fuses, else twice"),  # noqa: E501 - a table row
     ScalarOp("fnma", 3, "float", "same", 2, "c - a * b, rounded as fma is"),
+    ScalarOp("mul_error", 2, "float", "same", 2, "what rounding takes from a * b, exactly barring underflow"),  # noqa: E501 - a table row
     ScalarOp("div", 2, "float", "same", 1, "a / b, correctly rounded"),
     ScalarOp("floordiv", 2, "number", "same", 2, "floor of the exact a / b; integers by 0 give 0"),
     ScalarOp("mod", 2, "number", "same", 3, "a - b * floor(a / b), exact; integers by 0 give 0"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, user_source
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.unfolding import span_of
@@ -39,6 +40,7 @@ def axes_of_space(op: str, x: Tensor, layout: Layout) -> Ints:
 
 def per_axis(op: str, name: str, given: Any, count: int, least: int = 1) -> Ints:
     """Return an int, or one for each of `count` axes of space, as one for each."""
+    given = without_axes(given)
     is_one = isinstance(given, int | np.integer)
     numbers = (given,) * count if is_one else tuple(given) if _is_list(given) else ()
     are_ints = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)

@@ -71,6 +71,9 @@ def _number(subject: str, name: str, value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether `value` is a real number, also as an array of no axes has it."""
+    if isinstance(value, np.ndarray):
+        return not value.shape and value.dtype.kind in "fiu"
     return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
 
 

@@ -50,6 +50,7 @@ _ROWS = [
     ("square as pow at 0", lambda x: x**2, [-3, 0, 3], [-6, 0, 6]),
     ("first power at 0", lambda x: x**1, [0, 2], [1, 1]),
     ("zeroth power at 0", lambda x: x**0, [0, 2, -1], [0, 0, 0]),
+    ("zeroth power of what is no finite number", lambda x: x**0, [np.inf, np.nan], [0, 0]),
     ("exponent over 0", lambda x: sg.constant(0.0) ** x, [0, 1, 2], [0, 0, 0]),
     ("negative exponent over 0", lambda x: sg.constant(0.0) ** x, [-1, -0.5], [0, 0]),
     ("exponent over a negative", lambda x: sg.constant(-2.0) ** x, [1, 2], [0, 0]),
@@ -165,6 +166,20 @@ def test_prod_of_unknown_size_with_one_zero():
     found = _connected(sg.gradients(x.prod(), x))
     (value,) = evaluate_reference(Graph(found, [x]), [np.array([2.0, 0.0, 3.0])])
     np.testing.assert_array_equal(value, [0, 6, 0])
+
+
+def test_the_mixed_derivative_of_a_power_is_the_same_both_ways_at_an_exponent_of_0():
+    x, y = sg.placeholder((4,), "float64"), sg.placeholder((4,), "float64")
+    to_x, to_y = _connected(sg.gradients(x**y, [x, y]))
+    (both,) = _connected(sg.gradients(to_x, [y]))
+    (turned,) = _connected(sg.gradients(to_y, [x]))
+    arrays = [np.array([2.0, 0.5, 3.0, 2.0]), np.array([0.0, 0.0, 1.0, 2.5])]
+    found, again, first = evaluate_reference(Graph([both, turned, to_x], [x, y]), arrays)
+    base, exponent = arrays
+    wanted = base ** (exponent - 1) * (1 + exponent * np.log(base))
+    np.testing.assert_allclose(found, wanted)
+    np.testing.assert_allclose(again, wanted)
+    np.testing.assert_allclose(first, exponent * base ** (exponent - 1))
 
 
 def test_pow_has_a_gradient_to_both_operands():

@@ -212,6 +212,7 @@ _ROWS: dict[str, Row] = {
     "mul": _by_kind(_B.fmul, _B.mul),
     "fma": _float_row(Floats.mul_add),
     "fnma": _float_row(lambda floats, a, b, c: floats.mul_add(-a, b, c)),
+    "mul_error": _float_row(lambda floats, a, b: floats.two_product(a, b)[1]),
     "div": lambda lanes, args, dtype: lanes.builder.fdiv(*args),
     "floordiv": _integer_row(integers.emit_floordiv),
     "mod": _integer_row(integers.emit_mod),

@@ -70,6 +70,19 @@ def _in_double(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: function(*(arg.astype(np.float64) for arg in args))
 
 
+def _product_error(a: Array, b: Array) -> Array:
+    """Return a * b less its rounded value, by halves of the significands (Dekker 1971)."""
+    (a_high, a_low), (b_high, b_low) = (_halves(x) for x in (a, b))
+    error = (a_high * b_high - a * b) + a_high * b_low + a_low * b_high
+    return np.asarray(error + a_low * b_low)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    scaled = x * x.dtype.type(2.0 ** ((np.finfo(x.dtype).nmant + 2) // 2) + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
 def _sigmoid(a: Array) -> Array:
     decay = np.exp(-np.abs(a))
     return np.where(a >= 0, 1.0, decay) / (1.0 + decay)
@@ -146,6 +159,7 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "mul": np.multiply,
     "fma": lambda a, b, c: a * b + c,
     "fnma": lambda a, b, c: c - a * b,
+    "mul_error": _product_error,
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.remainder,

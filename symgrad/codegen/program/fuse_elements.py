@@ -63,7 +63,16 @@ _OPS_NAMED = 6
 def fuse_elements(program: Program, target: Target) -> Program:
     """Fuse elementwise launches: return `program` with less of what they hand on in memory."""
     pool = _Launches(program, target)
-    return rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+    sweep = while_any(pool.fuse_at)
+
+    def until_none_are(instrs: list[Instr]) -> None:
+        """Sweep again after a fusion: what was too large beside one part may not be beside both."""
+        count = len(instrs) + 1
+        while len(instrs) < count:
+            count = len(instrs)
+            sweep(instrs)
+
+    return rewrite_launches(program, pool.names, until_none_are)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +165,9 @@ class _Launches:
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False
+        known = written | _buffers(first, {"in"})  # what both load is loaded once
         pairs = zip(second.kernel.params, second.arguments, strict=True)
-        handed_on = (p.name for p, a in pairs if p.mode == "in" and a in written)
-        accesses = sum(two.loads[name] for name in handed_on)
+        accesses = sum(two.loads[p.name] for p, a in pairs if p.mode == "in" and a in known)
         if min(one.statements, two.statements) > accesses * STATEMENTS_AN_ACCESS:
             return False
         arguments = {*first.arguments, *second.arguments}

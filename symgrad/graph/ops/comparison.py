@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, user_source
+from symgrad.errors import DTypeError, called, user_source
 from symgrad.graph.build import apply
+from symgrad.graph.given_arrays import integer_limits
 from symgrad.graph.node import Commutes, Grads, Node, OfPairs, OpDef, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.operands import as_tensor, promote_operands, require_dtype, require_equal_types
+from symgrad.graph.operands import (
+    as_tensor,
+    common_dtype,
+    promote_operands,
+    require_dtype,
+    require_equal_types,
+)
 from symgrad.graph.ops.elementwise import (
     broadcast_operands,
     broadcast_together,
@@ -24,6 +31,7 @@ from symgrad.graph.ops.elementwise import (
     tangents_or_zeros,
 )
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Size
 from symgrad.graph.types import Array, TensorType
 
 
@@ -45,6 +53,26 @@ def _comparison(
     )
 
 
+def _operands(op: str, x: Any, y: Any) -> list[Tensor]:
+    """Return the operands of a comparison, where an int may be beyond the dtype of the other.
+
+    It is then more than all elements, or less, as 1 and 0 are.
+    """
+    for number, other in ((y, x), (x, y)):
+        if not isinstance(number, int) or isinstance(number, bool | np.generic):
+            continue
+        if isinstance(other, bool | int | float | complex | Size):
+            continue
+        with called(op):
+            tensor = as_tensor(other)
+        limits = integer_limits(common_dtype(op, [tensor.dtype], [number]))
+        if limits is not None and not limits[0] <= number <= limits[1]:
+            is_more = number > limits[1]
+            ends = filled_like(tensor, not is_more), filled_like(tensor, is_more)
+            return list(ends if number is y else ends[::-1])
+    return broadcast_operands(op, x, y)
+
+
 @public(is_standard=True, ufuncs=[np.equal], known_as=["eq"])
 def equal(x: Any, y: Any, /) -> Tensor:
     """Compute `x == y`, elementwise, as bools. On a tensor also `x == y`.
@@ -52,7 +80,7 @@ def equal(x: Any, y: Any, /) -> Tensor:
     >>> sg.run(sg.equal([1, 2, 3], 2))
     array([False,  True, False])
     """
-    return apply(equal_op, *broadcast_operands("equal", x, y))
+    return apply(equal_op, *_operands("equal", x, y))
 
 
 equal_op = _comparison("equal", np.equal, "eq", "yes", "rule")
@@ -65,7 +93,7 @@ def not_equal(x: Any, y: Any, /) -> Tensor:
     >>> sg.run(sg.not_equal([1, 2, 3], 2))
     array([ True, False,  True])
     """
-    return apply(not_equal_op, *broadcast_operands("not_equal", x, y))
+    return apply(not_equal_op, *_operands("not_equal", x, y))
 
 
 not_equal_op = _comparison("not_equal", np.not_equal, "ne", "yes", "rule")
@@ -78,7 +106,7 @@ def less(x: Any, y: Any, /) -> Tensor:
     >>> sg.run(sg.less([1, 2, 3], 2))
     array([ True, False, False])
     """
-    return apply(less_op, *broadcast_operands("less", x, y))
+    return apply(less_op, *_operands("less", x, y))
 
 
 less_op = _comparison("less", np.less, "lt")
@@ -91,7 +119,7 @@ def less_equal(x: Any, y: Any, /) -> Tensor:
     >>> sg.run(sg.less_equal([1, 2, 3], 2))
     array([ True,  True, False])
     """
-    return apply(less_equal_op, *broadcast_operands("less_equal", x, y))
+    return apply(less_equal_op, *_operands("less_equal", x, y))
 
 
 less_equal_op = _comparison("less_equal", np.less_equal, "le")
@@ -104,7 +132,7 @@ def greater(x: Any, y: Any, /) -> Tensor:
     >>> sg.run(sg.greater([1, 2, 3], 2))
     array([False, False,  True])
     """
-    return apply(greater_op, *broadcast_operands("greater", x, y))
+    return apply(greater_op, *_operands("greater", x, y))
 
 
 greater_op = _comparison("greater", np.greater, "gt")
@@ -117,7 +145,7 @@ def greater_equal(x: Any, y: Any, /) -> Tensor:
     >>> sg.run(sg.greater_equal([1, 2, 3], 2))
     array([False,  True,  True])
     """
-    return apply(greater_equal_op, *broadcast_operands("greater_equal", x, y))
+    return apply(greater_equal_op, *_operands("greater_equal", x, y))
 
 
 greater_equal_op = _comparison("greater_equal", np.greater_equal, "ge")

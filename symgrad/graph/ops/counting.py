@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
@@ -131,6 +132,7 @@ def bincount(
             hint="give the size of the result: length=",
             source=user_source(),
         )
+    length = without_axes(length)
     if isinstance(length, int) and length < minlength:
         raise ShapeError(
             "bincount", f"length {length} is below minlength {minlength}", source=user_source()
@@ -202,7 +204,15 @@ def histogram(
     return divide(sums, multiply(widths, sums.sum())), edges
 
 
+def _range_of(values: Tensor) -> Sequence[Any]:
+    """Return the least and the greatest element: of none, as NumPy has it, 0 and 1."""
+    if values.shape[0] == 0:
+        return 0.0, 1.0
+    return min(values), max(values)
+
+
 def _edges(values: Tensor, bins: Any, range: Any, dtype: DType) -> Tensor:
+    bins = without_axes(bins)
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer):
         edges = cast(as_tensor(bins), dtype)
         if edges.ndim != 1 or edges.shape[0] in (0, 1):
@@ -210,7 +220,7 @@ def _edges(values: Tensor, bins: Any, range: Any, dtype: DType) -> Tensor:
         return edges
     if bins < 1:
         raise ShapeError("histogram", f"bins is {bins}, less than one", source=user_source())
-    given: Sequence[Any] = range if range is not None else (min(values), max(values))
+    given = _range_of(values) if range is None else range
     if len(given) != 2:
         raise ShapeError("histogram", f"range {range!r} is no pair", source=user_source())
     low, high = (cast(as_tensor(bound), dtype) for bound in given)

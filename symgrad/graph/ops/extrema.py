@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import called
 from symgrad.graph.build import apply
+from symgrad.graph.given_arrays import reached_limits
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import as_tensor
@@ -90,5 +91,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     array([-1. ,  0.5,  1. ], dtype=float32)
     """
     with called("clip"):
-        bounded = as_tensor(x) if min is None else maximum(x, min)
-        return bounded if max is None else minimum(bounded, max)
+        x = as_tensor(x)
+        low, high = reached_limits(x.dtype, min, max)
+        bounded = x if low is None else maximum(x, low)
+        return bounded if high is None else minimum(bounded, high)

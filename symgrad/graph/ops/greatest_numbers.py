@@ -28,7 +28,7 @@ from symgrad.graph.types import Array, TensorType
 def greatest_number(x: Tensor, axes: Axes) -> Tensor:
     """Take the greatest float along `axes`, which are kept, passing over nan, without a gradient.
 
-    -inf where all are nan.
+    -inf where all are nan, and of nothing.
     """
     # See Note [The greatest number of a row].
     if not axes:
@@ -54,7 +54,7 @@ def _fmax_kernel(x: TensorType, *, axes: Axes) -> Reduce:
 
 fmax_op = define(
     "fmax",
-    infer=infer_reduced("fmax", is_float, needs_elements=True),
+    infer=infer_reduced("fmax", is_float, needs_elements=False),
     reference=_fmax_reference,
     grad="none",
     kernel=_fmax_kernel,

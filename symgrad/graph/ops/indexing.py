@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DTypeLike, as_dtype
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import (
     as_tensor,
@@ -31,7 +32,7 @@ from symgrad.graph.ops.gathering import gather, iota, scatter_rows
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim
+from symgrad.graph.sizes import Dim, Size
 
 _GREATEST = np.iinfo(np.int64).max
 
@@ -160,9 +161,15 @@ def one_hot(indices: Any, depth: Dim, dtype: DTypeLike = dtypes.float32, axis: i
             "one_hot", f"indices: {index.type} are of no integer dtype", source=user_source()
         )
     refuse_tensors("one_hot", [depth])
+    depth = without_axes(depth)
+    if isinstance(depth, bool) or not isinstance(depth, int | np.integer | Size):
+        raise DTypeError("one_hot", f"depth must be an int, it is {depth!r}", source=user_source())
+    if isinstance(depth, int | np.integer) and depth < 0:
+        raise ShapeError("one_hot", f"depth {depth} is negative", source=user_source())
     position = normalize_axis("one_hot", axis, index.ndim + 1)
     column = expand_dims(as_int64(index), axis=position)
-    shape = (*index.shape[:position], depth, *index.shape[position:])
+    size = depth if isinstance(depth, Size) else int(depth)
+    shape = (*index.shape[:position], size, *index.shape[position:])
     return cast(equal(iota(shape, position), column), as_dtype(dtype))
 
 

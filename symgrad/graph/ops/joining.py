@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, called, user_source
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.elementwise import broadcast_together
@@ -137,6 +138,7 @@ def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int =
     x = as_tensor(x)
     axis = normalize_axis("array_split", axis, x.ndim)
     size = x.shape[axis]
+    indices_or_sections = without_axes(indices_or_sections)
     if not isinstance(indices_or_sections, int | np.integer):
         places = [int(i) for i in indices_or_sections]
         return _split_at(x, [i + size if i < 0 and isinstance(size, int) else i for i in places],

@@ -14,6 +14,7 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis
@@ -177,6 +178,7 @@ def top_k(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tens
     """
     x, axis = _with_axis("top_k", x, axis)
     size = x.shape[axis]
+    k = without_axes(k)
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
         raise DTypeError("top_k", f"k must be an int, it is {k!r}", source=user_source())
     if k < 0 or (isinstance(size, int) and k > size):

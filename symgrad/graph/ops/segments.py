@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, SymgradError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import (
     as_tensor,
@@ -169,6 +170,7 @@ def _segments(
     """Scatter `rows` into `num_segments` rows of `start`, which changes nothing it is added to."""
     ids = _ids(op, rows, segment_ids)
     refuse_tensors(op, [num_segments])
+    num_segments = without_axes(num_segments)
     if isinstance(num_segments, bool) or not isinstance(num_segments, int | np.integer | Size):
         raise DTypeError(
             op, f"num_segments must be an int, it is {num_segments!r}", source=user_source()

@@ -1,22 +1,22 @@
 """Systems and determinants of a few rows, written out: ops that see a matrix as a column.
 
 A system is solved by one elimination of matrix and right sides, which are not kept as factors: to
-do it again, for a gradient, costs less than to write factors and to read them. Determinants of up
-to three rows, and all cofactors, are those of Laplace's expansion, which divides by nothing; of
-four rows they are products of pivots. What larger matrices take is in `symgrad/graph/ops/lu.py` and
-`symgrad/graph/ops/determinant.py`.
+do it again, for a gradient, costs less than to write factors and to read them. Determinants and
+cofactors are those of Laplace's expansion, which divides by nothing. What larger matrices take is
+in `symgrad/graph/ops/lu.py` and `symgrad/graph/ops/determinant.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
 from symgrad.errors import ShapeError
+from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.formulas import Condition, FloatExpr
@@ -152,7 +152,9 @@ def cofactors_of(a: Array) -> Array:
     return result
 
 
-_MOST_EXPANDED = 3  # rows whose minors lose no more than their condition says
+_PAIRS = tuple(itertools.combinations(range(4), 2))  # the last one has what the first has not
+_GREAT = 2.0**500  # minors of two rows, whose products with others may overflow
+_SMALL = 2.0**-1000  # what those are scaled by
 
 
 class _Minors:
@@ -183,50 +185,91 @@ class _Minors:
 
 
 def _determinant(a: Row, n: int) -> list[FloatExpr]:
-    """Expand up to three rows by minors; of more, eliminate until two rows are left.
+    """Expand by minors of two rows that lose nothing to cancellation.
 
-    Minors of more rows cancel by more than the matrix is near a singular one: where the two least
-    singular values are small, all digits of their product can be lost. Those of two rows have all
-    theirs, so three rows lose what the condition says, and integers that are held exactly nothing.
+    A sum of products of minors cancels by the square of the condition where the two least singular
+    values are small: three rows have one such value less, and lose what the condition says. Those
+    of four rows, and their sum, are two floats each, or one float64 for float32. Integers that are
+    held exactly lose nothing.
     """
     rows = rows_of(a, n)
-    if n <= _MOST_EXPANDED:
-        return [_expanded(rows)]
-    total = a[0].like(1.0)
-    for k in range(n - 2):
-        for i in range(k + 1, n):
-            total = _exchange_greater(rows, i, k).choose(-total, total)
-        pivot = rows[k][k]
-        # Below a pivot of 0 there is nothing to eliminate.
-        scale = (abs(pivot) > 0.0).choose(1.0 / pivot, pivot)
-        for i in range(k + 1, n):
-            _subtract(rows[i], rows[i][k] * scale, rows[k], k + 1)
-        total = total * pivot
-    return [total * _crosswise(*(row[n - 2 :] for row in rows[n - 2 :]))]
+    if n < 4:
+        return [_by_minors(rows, _crosswise)]
+    if a[0].is_single:
+        wide = [[x.to(dtypes.float64) for x in row] for row in rows]
+        return [_by_minors(wide, _exact_crosswise).to(dtypes.float32)]
+    return [_by_double_minors(rows)]
 
 
-def _expanded(rows: Rows) -> FloatExpr:
-    """Return the determinant of up to three rows, along the first one."""
+def _by_minors(rows: Rows, minor: Callable[[Row, Row, int, int], FloatExpr]) -> FloatExpr:
+    """Return the determinant of up to four rows, by minors of the last two."""
     if len(rows) == 1:
         return rows[0][0]
+    lower = [
+        minor(rows[-2], rows[-1], i, j) for i, j in itertools.combinations(range(len(rows)), 2)
+    ]
     if len(rows) == 2:
-        return _crosswise(*rows)
-    first, second, third = rows[0]
-    columns = (1, 2), (0, 2), (0, 1)
-    a, b, c = (_crosswise(*([row[i], row[j]] for row in rows[1:])) for i, j in columns)
-    return (first * a).less(second, b).plus(third, c)
+        return lower[0]
+    if len(rows) == 3:
+        first, second, third = rows[0]
+        return (first * lower[2]).less(second, lower[1]).plus(third, lower[0])
+    total = rows[0][0].like(0.0)
+    for (i, j), below in zip(_PAIRS, reversed(lower), strict=True):
+        above = minor(rows[0], rows[1], i, j)
+        total = total.plus(above, below) if (i + j) % 2 else total.less(above, below)
+    return total
 
 
-def _crosswise(upper: Row, lower: Row) -> FloatExpr:
-    """Return a determinant of two rows within two units in the last place (Kahan).
+def _crosswise(upper: Row, lower: Row, i: int, j: int) -> FloatExpr:
+    """Return the minor of two columns within two units in the last place (Kahan).
 
     What the rounding of one product takes from it is found exactly, and given back. Where that
     product overflows there is nothing to give back.
     """
-    product = upper[1] * lower[0]
-    lost = product.less(upper[1], lower[0])
+    product = upper[j] * lower[i]
+    lost = upper[j].product_error(lower[i])
     lost = (abs(product) < math.inf).choose(lost, 0.0)
-    return (-product).plus(upper[0], lower[1]) + lost
+    return (-product).plus(upper[i], lower[j]) - lost
+
+
+def _exact_crosswise(upper: Row, lower: Row, i: int, j: int) -> FloatExpr:
+    """Return the minor of two columns, of elements whose products are exact."""
+    return (upper[i] * lower[j]).less(upper[j], lower[i])
+
+
+def _by_double_minors(rows: Rows) -> FloatExpr:
+    """Return the determinant of four rows, of minors and a sum that are two floats each.
+
+    Where products of minors may overflow, those of the upper rows are scaled down: else infinities
+    of both signs would be added.
+    """
+    upper, lower = (
+        [_exact_minor(*two, i, j) for i, j in _PAIRS]
+        for two in ((rows[0], rows[1]), (rows[2], rows[3]))
+    )
+    size = reduce(FloatExpr.greatest, (abs(minor) for minor, _ in upper))
+    scale, back = ((size > _GREAT).choose(size.like(x), 1.0) for x in (_SMALL, 1.0 / _SMALL))
+    total = rest = size.like(0.0)
+    for (i, j), above, (b, b_rest) in zip(_PAIRS, upper, reversed(lower), strict=True):
+        factor = scale if (i + j) % 2 else -scale
+        a, a_rest = (part * factor for part in above)
+        total, lost = _exact_sum(total, a * b)
+        rest = rest + (lost + a.product_error(b).plus(a, b_rest).plus(a_rest, b + b_rest))
+    return (abs(total) < math.inf).choose(total + rest, total) * back
+
+
+def _exact_minor(upper: Row, lower: Row, i: int, j: int) -> tuple[FloatExpr, FloatExpr]:
+    ahead, behind = upper[i] * lower[j], upper[j] * lower[i]
+    total, lost = _exact_sum(ahead, -behind)
+    rest = upper[i].product_error(lower[j]) - upper[j].product_error(lower[i])
+    return total, lost + rest
+
+
+def _exact_sum(a: FloatExpr, b: FloatExpr) -> tuple[FloatExpr, FloatExpr]:
+    """Return a sum and what rounding took from it (Knuth)."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
 
 
 def _cofactors(a: Row, n: int) -> Sequence[FloatExpr]:

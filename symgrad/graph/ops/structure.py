@@ -16,6 +16,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands, batch_to_shape
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, normalize_axis, refuse_tensors
@@ -85,7 +86,7 @@ sum_op = define(
 
 
 @public(is_standard=True, known_as=["expand"])
-def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
+def broadcast_to(x: Any, /, shape: Dim | Sequence[Dim]) -> Tensor:
     """Broadcast `x` to `shape` as NumPy does; itself if it has that shape.
 
     The gradient is summed over the axes that were stretched.
@@ -96,7 +97,7 @@ def broadcast_to(x: Any, /, shape: Sequence[Dim]) -> Tensor:
            [1, 2]], dtype=int32)
     """
     x = as_tensor(x)
-    wanted = tuple(map(_as_plain_size, shape))
+    wanted = tuple(map(_as_plain_size, _sizes_of(shape)))
     refuse_tensors("broadcast_to", wanted)
     if not all(_is_size(n) for n in wanted):
         raise ShapeError("broadcast_to", f"{list(wanted)} is no shape", source=user_source())
@@ -172,14 +173,19 @@ def reshape(x: Any, /, shape: Dim | Sequence[Dim], *, copy: bool | None = None) 
            [4, 5, 6]], dtype=int32)
     """
     x = as_tensor(x)
-    sizes = (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
+    sizes = _sizes_of(shape)
     refuse_tensors("reshape", sizes)
     wanted = _resolve_shape(x.type, sizes)
     return x if x.shape == wanted else apply(reshape_op, x, shape=wanted)
 
 
+def _sizes_of(shape: Any) -> tuple[Any, ...]:
+    shape = without_axes(shape)
+    return (shape,) if isinstance(shape, int | np.integer | Size) else tuple(shape)
+
+
 def _as_plain_size(n: Any) -> Any:
-    return int(n) if isinstance(n, np.integer) else n
+    return int(n) if isinstance(n, np.integer) else without_axes(n)
 
 
 def _is_size(n: Any) -> bool:

@@ -12,10 +12,19 @@ import numpy as np
 
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import as_dtype
+from symgrad.graph.given_arrays import refuse_negative_power
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
+from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
-from symgrad.graph.ops.comparison import equal, greater, not_equal, where
+from symgrad.graph.ops.comparison import (
+    equal,
+    greater,
+    logical_and,
+    logical_not,
+    not_equal,
+    where,
+)
 from symgrad.graph.ops.elementwise import (
     broadcast_operands,
     filled_like,
@@ -26,6 +35,7 @@ from symgrad.graph.ops.elementwise import (
     is_number,
     one_call,
     rounded_once,
+    uniform_value,
 )
 from symgrad.graph.ops.error_slopes import bell
 from symgrad.graph.public_ops import public
@@ -34,17 +44,21 @@ from symgrad.graph.structures import ScalarExpr
 from symgrad.graph.types import Array
 
 
-@public(is_standard=True, ufuncs=[np.power, np.float_power], known_as=["power"])
+@public(is_standard=True, ufuncs=[np.power], known_as=["power"])
 def pow(x: Any, y: Any, /) -> Tensor:
     """Compute `x` to the power `y`; an integer to a negative power gives 0 but for 1 and -1.
 
+    Where `y` is a negative int, or an array with one, and `x` is of integers, a `DTypeError` says
+    so, since that is seldom what is meant.
     The gradient to `y` is 0 where `x` is not positive (of complex numbers: where it is 0), and that
     to `x` is 0 where `y` is 0.
 
     >>> sg.run(sg.pow([2.0, 3.0], 3.0))
     array([ 8., 27.], dtype=float32)
     """
-    return apply(pow_op, *broadcast_operands("pow", x, y))
+    base, exponent = broadcast_operands("pow", x, y)
+    refuse_negative_power(base.type, y)
+    return apply(pow_op, base, exponent)
 
 
 def _pow_meaning(x: Array, y: Array) -> Array:
@@ -60,14 +74,27 @@ def _pow_grad(node: Node, g: Tensor) -> Grads:
     x, y = node.inputs
     zero, one = filled_like(x, 0), filled_like(x, 1)
     has_log = not_equal if x.dtype.is_complex else greater
-    # d/dx = y * x**(y - 1); for y = 0 the exponent is replaced, so that 0 * 0**-1 is not met
-    exponent = where(equal(y, zero), one, subtract(y, one))
-    to_x = multiply(g, multiply(y, pow(x, exponent)))
+    to_x = multiply(g, multiply(y, pow(x, _lower_exponent(x, y))))
     # d/dy = x**y * log(x); the logarithm sees 1 where x has none, so that its own gradient is
     # finite there
     is_inside = has_log(x, zero)
     slope = multiply(node.output, log(where(is_inside, x, one)))
     return to_x, multiply(g, where(is_inside, slope, zero))
+
+
+def _lower_exponent(x: Tensor, y: Tensor) -> Tensor:
+    """Return `y - 1`, and 0 in its place where that meets 0 * 0**-1 or nan at y = 0.
+
+    Elsewhere it depends on y at 0 too: the derivative of y * x**(y - 1) by y is 1 / x there.
+    """
+    lower = subtract(y, filled_like(y, 1))
+    known = uniform_value(y)
+    if known is not None and known != 0:
+        return lower
+    zero = filled_like(x, 0)
+    has_inverse = not_equal(x, zero) if x.dtype.is_complex else greater(absolute(x), zero)
+    is_undefined = logical_and(equal(y, filled_like(y, 0)), logical_not(has_inverse))
+    return where(is_undefined, filled_like(y, 0), lower)
 
 
 pow_op = elementwise(

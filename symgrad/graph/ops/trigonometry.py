@@ -29,6 +29,7 @@ from symgrad.graph.ops.elementwise import (
     is_float,
     is_inexact,
     one_call,
+    real_operand,
     rounded_from_double,
 )
 from symgrad.graph.ops.powers import hypot, nonzero_length, one_less_square
@@ -226,7 +227,7 @@ def deg2rad(x: Any, /) -> Tensor:
     >>> sg.run(sg.deg2rad(180.0))
     array(3.1415927, dtype=float32)
     """
-    return _scaled(float_operand(x), math.pi / 180)
+    return _scaled(real_operand("deg2rad", x), math.pi / 180)
 
 
 @public(ufuncs=[np.rad2deg, np.degrees])
@@ -238,7 +239,7 @@ def rad2deg(x: Any, /) -> Tensor:
     >>> sg.run(sg.rad2deg(1.0))
     array(57.29578, dtype=float32)
     """
-    return _scaled(float_operand(x), 180 / math.pi)
+    return _scaled(real_operand("rad2deg", x), 180 / math.pi)
 
 
 def _scaled(x: Tensor, factor: float) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import (
@@ -104,6 +105,7 @@ def split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) ->
     x = as_tensor(x)
     axis = normalize_axis("split", axis, x.ndim)
     size = x.shape[axis]
+    indices_or_sections = without_axes(indices_or_sections)
     if isinstance(indices_or_sections, int | np.integer):
         return _split_evenly(x, int(indices_or_sections), axis)
     cuts: list[Dim] = [0]
@@ -182,7 +184,7 @@ def _repetitions(repetitions: Any) -> tuple[Dim, ...]:
     is_one = isinstance(repetitions, Size) or not np.iterable(repetitions)
     given = (repetitions,) if is_one else tuple(repetitions)
     refuse_tensors("tile", given)
-    counts = tuple(int(n) if isinstance(n, np.integer) else n for n in given)
+    counts = tuple(int(n) if isinstance(n, np.integer) else without_axes(n) for n in given)
     if not all(isinstance(n, int | Size) for n in counts):
         problem = f"repetitions {repetitions!r} are no integers"
         raise DTypeError("tile", problem, source=user_source())

@@ -289,7 +289,7 @@ def test_kernels_are_fused_past_one_of_many_buffers_where_few_are_left(monkeypat
     np.testing.assert_array_equal(
         run_native(together, arrays).outputs[0], run_native(apart, arrays).outputs[0]
     )
-    monkeypatch.setattr("symgrad.codegen.program.fuse_elements.MOST_STREAMS_BETWEEN", 48)
+    monkeypatch.setattr("symgrad.codegen.program.fuse_elements.MOST_STREAMS_BETWEEN", 40)
     launches = Executable(graph, options()).program.launches
     assert 1 < len(launches) < len(apart.program.launches)
     assert max(len(launch.arguments) for launch in launches) <= MOST_FUSED_STREAMS
@@ -309,6 +309,14 @@ def test_parts_of_a_long_chain_stay_as_they_were_cut():
     graph = Graph([sg.sum(y), *sg.gradients(sg.sum(y), [x])], [x])
     apart, together = Executable(graph, options(), passes=APART), Executable(graph, options())
     assert len(together.program.launches) == len(apart.program.launches) > 10
+
+
+def test_kernels_that_load_the_same_are_one_once_what_is_between_them_is():
+    x = sg.placeholder((2000, 3, 3))
+    det = sg.linalg.det(x)
+    loss = sg.sum(det * det)
+    step = sg.compile([x], [loss, sg.gradients(loss, [x])[0]], threads=1)
+    assert len(step.kernels) == 2  # all that is done with a matrix, and the sum
 
 
 def test_each_op_has_its_kernel_and_its_line_still():

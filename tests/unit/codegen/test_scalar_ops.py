@@ -315,6 +315,19 @@ ROUNDED: dict[str, Callable[..., Array]] = {
 FUSED = ("fma", "fnma")
 
 
+def halves(x: Array) -> tuple[Array, Array]:
+    scaled = x * x.dtype.type(2 ** ((np.finfo(x.dtype).nmant + 2) // 2) + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def product_error(a: Array, b: Array) -> Array:
+    """Return what rounding takes from products, as it is found without a fused multiply-add."""
+    (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
+    error = (a_high * b_high - a * b) + a_high * b_low + a_low * b_high
+    return np.asarray(error + a_low * b_low)
+
+
 def fused(a: Array, b: Array, c: Array) -> Array:
     """Return a * b + c, rounded once."""
 
@@ -341,6 +354,9 @@ def expected(name: str, target: Target, dtype: DType, args: Sequence[Array]) -> 
             a, b, c = args
             a = a if name == "fma" else -a
             return fused(a, b, c) if target.has_fma else a * b + c
+        if name == "mul_error":
+            a, b = args
+            return fused(a, b, -(a * b)) if target.has_fma else product_error(a, b)
         if name in EXACT:
             return EXACT[name](*args)
         return ROUNDED[name](*[x.astype(np.float64) for x in args]).astype(dtype.numpy)

@@ -51,7 +51,7 @@ def test_determinants_of_two_rows_are_right_to_a_unit_and_a_product_may_overflow
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("rows", [2, 3])
+@pytest.mark.parametrize("rows", [2, 3, 4])
 def test_determinants_of_integers_are_exact(rows, dtype):
     rng = np.random.default_rng(rows)
     a = rng.integers(-9, 10, (1000, rows, rows))
@@ -59,3 +59,32 @@ def test_determinants_of_integers_are_exact(rows, dtype):
     x = sg.placeholder(a.shape, dtype)
     found = sg.compile([x], sg.linalg.det(x))(a.astype(dtype))
     np.testing.assert_array_equal(found, np.rint(np.linalg.det(a.astype(float))))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_determinants_of_four_rows_have_all_digits_whichever_singular_values_are_small(dtype):
+    rng = np.random.default_rng(4)
+    x = sg.placeholder((30, 4, 4), dtype)
+    step = sg.compile([x], sg.linalg.det(x))
+    small = 1e-5 if dtype == "float32" else 1e-10
+    for values in ([1, 1, 1, small], [1, 1, small, small], [1, small, small, small]):
+        turns = np.linalg.qr(rng.normal(size=(2, 30, 4, 4)))[0]
+        matrices = (turns[0] * np.array(values) @ turns[1]).astype(dtype)
+        with mpmath.workdps(50):
+            exact = [float(mpmath.det(mpmath.matrix(m.tolist()))) for m in matrices]
+        double = np.finfo("float64").eps / small
+        np.testing.assert_allclose(
+            step(matrices), exact, rtol=4 * (np.finfo(dtype).eps + double**2)
+        )
+
+
+def test_determinants_of_four_rows_that_overflow_are_infinite_of_the_right_sign():
+    rng = np.random.default_rng(5)
+    a = rng.normal(size=(100, 4, 4))
+    x = sg.placeholder(a.shape, "float64")
+    step = sg.compile([x], sg.linalg.det(x))
+    signs = np.sign(np.linalg.det(a))
+    for size in (1e80, 1e120, 1e152):
+        np.testing.assert_array_equal(step(size * a), signs * np.inf)
+    mixed = a * np.array([1e140, 1e140, 1e-140, 1e-140])[:, None]
+    np.testing.assert_allclose(step(mixed), np.linalg.det(a), rtol=1e-10)
