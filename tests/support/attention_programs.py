@@ -226,9 +226,17 @@ class _Scores(Drawing):
         return weights / sg.where(total == 0, 1, total)
 
     def _gated_by_product(self, y: Tensor) -> Tensor:
+        """Return rows gated by another product, of rows that may be made of these and as a chunk."""
         columns, terms = sizes_of(y)[-1], self.integer(1, self.terms)
-        made = self.matrices(self.rows, terms) @ self.matrices(terms, columns, 1 / math.sqrt(terms))
-        return y * made if self.chance() else y + made
+        if self.chance():
+            terms = 8 if self.most is SMALL else 128
+        if self.work(terms) > self.most.work:
+            terms = 1
+        rows = self.matrices(self.rows, terms)
+        if self.chance():
+            rows = rows / (1.0 + sg.sum(sg.abs(y), axis=-1, keepdims=True))
+        made = rows @ self.matrices(terms, columns, 1 / math.sqrt(terms))
+        return made * y if self.chance() else y + made
 
     def _squared(self, y: Tensor) -> Tensor:
         return y * sg.tanh(y)
