@@ -226,7 +226,7 @@ class _Scores(Drawing):
         return weights / sg.where(total == 0, 1, total)
 
     def _gated_by_product(self, y: Tensor) -> Tensor:
-        """Return rows gated by another product, of rows that may be made of these and as a chunk."""
+        """Return rows gated by a product, of rows that may be made of these, as long as a chunk."""
         columns, terms = sizes_of(y)[-1], self.integer(1, self.terms)
         if self.chance():
             terms = 8 if self.most is SMALL else 128
