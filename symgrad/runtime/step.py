@@ -319,11 +319,12 @@ class Step(Immutable):
         """
         from symgrad.runtime.report.page import measure, write_report
 
+        place = Path(path)  # what is none is refused before the step is run
         measured = None
         if arrays or by_name or not self.graph.inputs:
             executable, entry, flat = self._to_measure(arrays, by_name)
             measured = measure(executable, entry.call, flat, repeat)
-        write_report(path, self.name, self.graph, self.executable, measured)
+        write_report(place, self.name, self.graph, self.executable, measured)
 
     def exported(
         self, name: str | None = None, sizes: Mapping[str, int] | None = None

@@ -23,6 +23,7 @@ REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
 SEEDS = {
     **{"ops": 100, "long": 100, "training": 20, "control": 800},
     **{"recurrences": 60, "layers": 80, "complex": 80, "matrices": 250, "alike": 60},
+    **{"attention": 60, "scores": 40, "rows": 60},
 }
 # Programs take long to build. Those of the last seeds have what is rare.
 FEWER_SEEDS = {
@@ -35,6 +36,9 @@ FEWER_SEEDS = {
     "complex": (*range(16), 21),
     "matrices": (*range(16), 240),
     "alike": range(14),
+    "attention": range(6),
+    "scores": range(8),
+    "rows": range(12),
 }
 
 

@@ -87,6 +87,7 @@ class Variant:
     sweeps: bool = False
     elements: bool = False
     products: bool = False
+    triangles: bool = False
     split: bool = False
     pairs: bool = False
     calls: bool = False

@@ -23,6 +23,7 @@ from symgrad.passes.gradients.reverse_mode import gradients
 from symgrad.passes.loops.merge_loops import merge_loops
 from symgrad.passes.loops.prune_loops import prune_loops
 from tests.support.alike_programs import random_alike
+from tests.support.attention_programs import LARGE, SMALL, random_attention
 from tests.support.complex_programs import random_complex_graph, total_of
 from tests.support.floors import TARGETS, Memory, Variant
 from tests.support.guard_pages import Side
@@ -30,6 +31,7 @@ from tests.support.layer_programs import random_layers
 from tests.support.loop_programs import random_loop
 from tests.support.matrix_programs import random_matrices
 from tests.support.networks import random_network
+from tests.support.row_chain_programs import random_row_chain
 from tests.support.strategies import random_graph
 
 THREADS = (1, 2, 4)
@@ -167,6 +169,22 @@ def random_linear_algebra(seed: int) -> Program:
     return share_calls(prune_loops(merge_loops(graph))), inputs
 
 
+def random_gated_rows(seed: int) -> Program:
+    """Return products of short rows that are gated, masked or normalised, mostly with gradients."""
+    graph, inputs = random_attention(seed, _FLOATS[seed % 2], SMALL)
+    return share_calls(prune_loops(merge_loops(graph))), inputs
+
+
+def random_scores(seed: int) -> Program:
+    """Return the same of rows that are long, and many, as those of attention are."""
+    return random_attention(seed, _FLOATS[seed % 2], LARGE)
+
+
+def random_rows(seed: int) -> Program:
+    """Return a chain of functions of rows, in one of four in a half, mostly with gradients."""
+    return random_row_chain(seed, (_HALVES if seed % 4 == 3 else _FLOATS)[seed // 4 % 2])
+
+
 FAMILIES = {
     family.name: family
     for family in (
@@ -179,6 +197,9 @@ FAMILIES = {
         Family("complex", random_complex, slack=100.0),
         Family("matrices", random_linear_algebra, slack=100.0),
         Family("alike", random_alike_graphs, slack=100.0, interprets=False),
+        Family("attention", random_gated_rows, slack=10.0),
+        Family("scores", random_scores, slack=10.0, interprets=False),
+        Family("rows", random_rows, slack=10.0),
     )
 }
 
@@ -224,6 +245,7 @@ def variants(seed: int) -> list[Variant]:
             places=(level + apart + number) % 2 == 0,
             sweeps=(threads + apart + number) % 2 == 1,
             products=(threads + level + apart + number) % 3 == 0,
+            triangles=(threads + level + apart + number) % 3 == 0 and level % 2 == 0,
             elements=(threads + apart + number) % 2 == 0,
             split=(threads + level + number) % 2 == 0,
             pairs=(apart + level + number) % 3 != 0,

@@ -62,6 +62,8 @@ ELEMENTARY = frozenset(
 )
 # Operations that have a meaning for whatever is drawn.
 _TOTAL = frozenset(name for name, row in SCALAR_OPS.items() if row.highest == math.inf)
+# Those that have one for what is not above 0.
+_BELOW_ZERO = frozenset(name for name, row in SCALAR_OPS.items() if row.highest == 0.0)
 _FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-05, 3e38, math.inf, -math.inf, math.nan)
 
 
@@ -91,7 +93,8 @@ class _Draft:
 
     def __init__(self, draw: Draw, ops: frozenset[str]) -> None:
         self.draw = draw
-        self.ops = sorted(ops)
+        self.ops = sorted(ops & _TOTAL)
+        self.below_zero = sorted(ops & _BELOW_ZERO)
         self.params = [
             Param(f"x{i}", dtype, INPUT_COUNT, self.one_of(("in", "inout")))
             for i, dtype in enumerate(draw(st.lists(self.dtypes(), min_size=1, max_size=4)))
@@ -197,6 +200,8 @@ class _Draft:
         writers = [self.one_let, self.one_let, self.store]
         if place.depth < 3:
             writers += [self.for_loop, self.for_loop, self.fold]
+        if self.below_zero:
+            writers.append(self.op_below_zero)
         if not place.in_lanes:
             writers.append(self.check)
         if not place.in_lanes and place.depth < 2:
@@ -208,6 +213,17 @@ class _Draft:
 
     def one_let(self, place: _Place) -> list[Stmt]:
         return [self.let(place)]
+
+    def op_below_zero(self, place: _Place) -> list[Stmt]:
+        """Draw an operation on less the size of a value, as on what is less the greatest of it."""
+        dtype = self.one_of((dtypes.float32, dtypes.float64))
+        value: Atom = self.atom(place, dtype)
+        lets: list[Stmt] = []
+        for name in ("abs", "neg", self.one_of(self.below_zero)):
+            lets.append(Let(self.name("t"), Op(name, (value,), dtype)))
+            value = Ref(f"t{self.names}", dtype)
+            place.values.append(value)
+        return lets
 
     def store(self, place: _Place) -> list[Stmt]:
         index, count = Index(self.number(0, 2)), 1
@@ -332,9 +348,9 @@ def _takes(takes: str, dtype: DType) -> bool:
 
 
 @st.composite
-def kernels(draw: Draw, ops: frozenset[str] = _TOTAL) -> Kernel:
-    """Draw a well-formed kernel whose scalar operations are among `ops`, and total."""
-    return _Draft(draw, ops & _TOTAL).kernel()
+def kernels(draw: Draw, ops: frozenset[str] = _TOTAL | _BELOW_ZERO) -> Kernel:
+    """Draw a well-formed kernel whose scalar operations are among `ops`, and have a meaning."""
+    return _Draft(draw, ops).kernel()
 
 
 def random_buffers(kernel: Kernel, seed: int) -> dict[str, NDArray[Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 from symgrad.codegen import kernel_costs
+from symgrad.codegen.contract import diagonal, unread
 from symgrad.codegen.contract.plans import (
     blocks,
     borders,
@@ -22,6 +23,8 @@ from symgrad.codegen.program import fuse_products as program_products
 from symgrad.codegen.schedule import (
     accumulate_columns,
     block_batches,
+    column_chunks,
+    diagonal_zeros,
     distribute_rows,
     distribute_scalars,
     fuse_elements,
@@ -41,6 +44,7 @@ from symgrad.cost_model import VECTORS_IN_FLIGHT
 from symgrad.cost_model import products as product_costs
 from symgrad.passes.fusion import placing, windows
 from symgrad.passes.loops import prepack
+from symgrad.passes.rewrites import fold_constants
 
 
 @contextmanager
@@ -248,12 +252,32 @@ def elements_joined() -> Iterator[None]:
 
 @contextmanager
 def products_fused() -> Iterator[None]:
-    """Fuse products with what is done with their rows, a few rows at a time, of however few."""
+    """Fuse products with what is done with their rows, a few rows at a time, of however few.
+
+    And what the last of them make, a few columns at a time.
+    """
+    chunks: dict[str, Any] = {"BYTES_OF_ROW_CHUNK": 0, "COLUMNS_OF_CHUNK": 8, "PANEL_BYTES": 8}
     with (
+        mock.patch.multiple(column_chunks, **chunks),
         mock.patch.multiple(fuse_products, BYTES_OF_ROW_BLOCK=1, LEAST_ROW_BLOCK=3, PANEL_BYTES=8),
         mock.patch.object(program_products, "BYTES_OF_PRODUCTS", 0),
         mock.patch.multiple(row_stages, MUCH_MADE=1 << 40, LONG_ROW=0),
         mock.patch.object(program_products._RowGroup, "has_folds", True),
+    ):
+        yield
+
+
+@contextmanager
+def triangles_left_out() -> Iterator[None]:
+    """Leave out of masked products whatever may be, by masks that are computed where they are read.
+
+    So those are not folded to constants, small as they are.
+    """
+    with (
+        mock.patch.object(fold_constants, "SMALL_CONSTANT", 1),
+        mock.patch.object(diagonal_zeros, "LEAST_OF_TRIANGLE", 0.0),
+        mock.patch.multiple(diagonal, looking_through_cycles=lambda *_: -1.0),
+        mock.patch.multiple(unread, LEAST_UNREAD=0.0, choosing_cycles=lambda *_: -1.0),
     ):
         yield
 
@@ -288,6 +312,7 @@ SCHEDULES = {
     "places": results_placed,
     "sweeps": sweeps_fused,
     "products": products_fused,
+    "triangles": triangles_left_out,
     "elements": elements_joined,
     "split": rows_split,
     "pairs": rows_paired,

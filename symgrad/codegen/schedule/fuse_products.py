@@ -148,7 +148,9 @@ class _Fusing:
         chunks = column_chunks(stages, own, layouts, fusion.rows.count, fusion.block)
         if chunks is not None:
             layouts = chunks.layouts(layouts)
-        kept, scratch = keep_blocks(stages, own, layouts, fusion.block, machine.target.memory)
+        chunked = None if chunks is None else chunks.first
+        memory = machine.target.memory
+        kept, scratch = keep_blocks(stages, own, layouts, fusion.block, memory, chunked)
         sizes = {p.name: p.count for p in scratch}
         kept = {
             name: replace(k, base=index_of((PART, sizes[k.buffer]))) for name, k in kept.items()

@@ -71,17 +71,22 @@ def keep_blocks(
     layouts: Layouts,
     block: int,
     memory: MemoryHierarchy,
+    chunked: int | None = None,
 ) -> tuple[dict[str, Kept], list[Param]]:
     """Return where `block` rows of buffers are in scratch memory, from 0 on, and this memory.
 
     `params` are those that nothing but the stages reads. What a stage writes takes the place of
     what no stage reads any more, or of what it reads itself, element by element, for the last time.
-    Rows a page apart would share a few sets of the first-level cache.
+    Stages from number `chunked` on are done again for each chunk of columns: what they read of
+    others is read until the last of them. Rows a page apart would share a few sets of the
+    first-level cache.
     """
     spans: dict[str, tuple[int, int]] = {}
+    again = len(stages) if chunked is None else chunked
     for number, stage in enumerate(stages):
         for buffer, _, _ in row_accesses(stage):
-            spans[buffer] = spans.get(buffer, (number, number))[0], number
+            first = spans.get(buffer, (number, number))[0]
+            spans[buffer] = first, len(stages) - 1 if first < again <= number else number
     kept: dict[str, Kept] = {}
     scratch: list[Param] = []
     ends: dict[str, int] = {}  # the last stage that uses scratch memory

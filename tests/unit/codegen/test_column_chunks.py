@@ -18,6 +18,7 @@ from symgrad.codegen.schedule.column_chunks import ColumnChunks, column_chunks
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
 from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage, stages_of
 from symgrad.graph.graph import Graph
+from symgrad.graph.reference import evaluate
 from symgrad.graph.types import Array
 from tests.support.attention_steps import step_of
 from tests.support.floors import run_native
@@ -157,6 +158,31 @@ def test_gated_sums_are_right_in_rows_that_are_long():
         step_of(Graph([(w @ m) * w], [q, k, m])), [a.astype(np.float32) for a in inputs]
     ).outputs
     np.testing.assert_allclose(found, rows @ inputs[2] * rows, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("_few_bytes_are_cut")
+def test_what_each_chunk_reads_of_a_block_is_there_for_the_last_one():
+    # The rows `h` are as long as a chunk, and the second product of a chunk no longer reads them.
+    shapes = {
+        **{"q": (2, 128, 8), "k": (2, 8, 512), "g": (2, 128, 256), "p": (2, 256, 8)},
+        **{"v": (2, 256, 512), "h": (2, 128, 256), "w": (2, 256, 512), "z": (2, 512, 8)},
+    }
+    xs = {name: sg.placeholder(shape, "float32") for name, shape in shapes.items()}
+    random = np.random.default_rng(0)
+    inputs = [random.normal(0.0, 0.3, shape).astype(np.float32) for shape in shapes.values()]
+    scores = xs["q"] @ xs["k"]
+    weights = sg.exp(scores - sg.max(scores, axis=-1, keepdims=True))
+    total = sg.sum(weights, axis=-1, keepdims=True)
+    g, h = xs["g"] / total, xs["h"] / total
+    gated = (h @ xs["w"]) * ((g @ xs["v"]) * weights)
+    graph = Graph([g @ xs["p"], gated @ xs["z"]], [*xs.values()])
+    with mock.patch.object(fuse_products, "column_chunks", wraps=column_chunks) as asked:
+        step = step_of(graph)
+    assert any(column_chunks(*call.args) for call in asked.call_args_list)
+    for found, wanted in zip(
+        run_native(step, inputs).outputs, evaluate(graph, inputs)[0], strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_few_bytes_are_not_cut():

@@ -191,6 +191,18 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(tmp_path.iterdir())
 
 
+def test_a_path_that_is_none_is_refused_before_the_step_is_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure(*_: object) -> None:
+        pytest.fail("the step was run")
+
+    monkeypatch.setattr("symgrad.runtime.report.page.measure", measure)
+    path: Any = 2.5
+    with pytest.raises(sg.DTypeError, match="path"):
+        sg.compile([], sg.ones(3)).report(path)
+
+
 def test_numbers_in_a_row_are_written_as_their_ends():
     assert ranges([7, 0, 2, 1, 9, 10, 2]) == "0-2 7 9-10"
     assert ranges([]) == ""
