@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import llvmlite.binding as llvm
@@ -137,11 +137,7 @@ class Target:
 
         Code for it is the same on all such machines, whatever their CPUs are.
         """
-        stated = set(self.features.split(","))
-        has_all = self.cpu in _X86 or stated.issuperset(f"+{name}" for name in _X86_64_V3)
-        if self.level < 3 or not has_all:
-            return None
-        return replace(target_named(f"x86-64-v{self.level}"), triple=self.triple)
+        return _shared_level(self)
 
     @property
     def lane_packing(self) -> Literal["compress", "permute"] | None:
@@ -304,6 +300,15 @@ def target_named(name: str) -> Target:
         return Target(name, "aarch64-unknown-linux-gnu", *_AARCH64)
     known = ", ".join(TARGET_NAMES)
     raise CompileError("compile", f"target {name!r} is none of {known}", source=user_source())
+
+
+@lru_cache(maxsize=32)  # each leaf function and each entry of a cache asks
+def _shared_level(target: Target) -> Target | None:
+    stated, level = set(target.features.split(",")), target.level
+    has_all = target.cpu in _X86 or stated.issuperset(f"+{name}" for name in _X86_64_V3)
+    if level < 3 or not has_all:
+        return None
+    return replace(target_named(f"x86-64-v{level}"), triple=target.triple)
 
 
 def without_matrix_unit(target: Target) -> Target:
