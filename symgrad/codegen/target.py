@@ -302,6 +302,11 @@ def target_named(name: str) -> Target:
     raise CompileError("compile", f"target {name!r} is none of {known}", source=user_source())
 
 
+def measured_at(level: Target) -> list[Target]:
+    """Return a level of x86-64 for each kind of CPU whose products are others, of its code."""
+    return [_as_measured(level, "skylake-avx512")] if level.level == 4 else []
+
+
 @lru_cache(maxsize=32)  # each leaf function and each entry of a cache asks
 def _shared_level(target: Target) -> Target | None:
     stated, level = set(target.features.split(",")), target.level
@@ -346,18 +351,18 @@ def _native() -> Target:
         return Target("native", triple, cpu, features, 16, 32, True, True)
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
-        return _as_measured(replace(target, bfloat16_unit=_bfloat16_unit(host)))
+        return _as_measured(replace(target, bfloat16_unit=_bfloat16_unit(host)), cpu)
     if all(host.get(name, False) for name in ("avx2", "fma", "f16c")):
-        return _as_measured(Target("native", triple, cpu, features, 32, 16, True, True))
+        return _as_measured(Target("native", triple, cpu, features, 32, 16, True, True), cpu)
     return Target("native", triple, cpu, features, 16, 16, False, False)
 
 
-def _as_measured(target: Target) -> Target:
-    """Return `target` with what was measured of its CPU."""
-    is_zen, is_skylake = target.cpu in _ZEN_5, target.cpu in _SKYLAKE_SERVERS
+def _as_measured(target: Target, cpu: str) -> Target:
+    """Return `target` with what was measured of a CPU."""
+    is_zen, is_skylake = cpu in _ZEN_5, cpu in _SKYLAKE_SERVERS
     return replace(
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
-        issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
+        issues_few=is_skylake, gathers_slowly=cpu in _GATHER_SLOWLY,
         near_ahead=_NEAR_AHEAD if is_skylake else 0, streams_stacks=is_skylake,
         shares_slowly=is_skylake, shuffles_singly=is_skylake,
     )  # fmt: skip
