@@ -3,7 +3,7 @@
 The description is the README, read where there is no repository around it; all other metadata is
 in `setup.cfg`. Leaf functions of common products are compiled for levels of x86-64 and put into the
 package where `SYMGRAD_BUILD_PYTHON` names an interpreter that has what symgrad needs, as `make
-dist` does: a build in isolation has not. It takes two minutes.
+dist` does: a build in isolation has not. It takes some minutes.
 """
 
 import os

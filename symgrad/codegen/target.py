@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import llvmlite.binding as llvm
@@ -137,11 +137,7 @@ class Target:
 
         Code for it is the same on all such machines, whatever their CPUs are.
         """
-        stated = set(self.features.split(","))
-        has_all = self.cpu in _X86 or stated.issuperset(f"+{name}" for name in _X86_64_V3)
-        if self.level < 3 or not has_all:
-            return None
-        return replace(target_named(f"x86-64-v{self.level}"), triple=self.triple)
+        return _shared_level(self)
 
     @property
     def lane_packing(self) -> Literal["compress", "permute"] | None:
@@ -306,6 +302,20 @@ def target_named(name: str) -> Target:
     raise CompileError("compile", f"target {name!r} is none of {known}", source=user_source())
 
 
+def measured_at(level: Target) -> list[Target]:
+    """Return a level of x86-64 for each kind of CPU whose products are others, of its code."""
+    return [_as_measured(level, "skylake-avx512")] if level.level == 4 else []
+
+
+@lru_cache(maxsize=32)  # each leaf function and each entry of a cache asks
+def _shared_level(target: Target) -> Target | None:
+    stated, level = set(target.features.split(",")), target.level
+    has_all = target.cpu in _X86 or stated.issuperset(f"+{name}" for name in _X86_64_V3)
+    if level < 3 or not has_all:
+        return None
+    return replace(target_named(f"x86-64-v{level}"), triple=target.triple)
+
+
 def without_matrix_unit(target: Target) -> Target:
     """Return `target` for code that runs in processes which do not ask for a matrix unit."""
     is_matrix = target.bfloat16_unit == "matrix"
@@ -341,18 +351,18 @@ def _native() -> Target:
         return Target("native", triple, cpu, features, 16, 32, True, True)
     if all(host.get(f"avx512{part}", False) for part in ("f", "bw", "dq", "vl", "cd")):
         target = Target("native", triple, cpu, features + ",-prefer-256-bit", 64, 32, True, True)
-        return _as_measured(replace(target, bfloat16_unit=_bfloat16_unit(host)))
+        return _as_measured(replace(target, bfloat16_unit=_bfloat16_unit(host)), cpu)
     if all(host.get(name, False) for name in ("avx2", "fma", "f16c")):
-        return _as_measured(Target("native", triple, cpu, features, 32, 16, True, True))
+        return _as_measured(Target("native", triple, cpu, features, 32, 16, True, True), cpu)
     return Target("native", triple, cpu, features, 16, 16, False, False)
 
 
-def _as_measured(target: Target) -> Target:
-    """Return `target` with what was measured of its CPU."""
-    is_zen, is_skylake = target.cpu in _ZEN_5, target.cpu in _SKYLAKE_SERVERS
+def _as_measured(target: Target, cpu: str) -> Target:
+    """Return `target` with what was measured of a CPU."""
+    is_zen, is_skylake = cpu in _ZEN_5, cpu in _SKYLAKE_SERVERS
     return replace(
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
-        issues_few=is_skylake, gathers_slowly=target.cpu in _GATHER_SLOWLY,
+        issues_few=is_skylake, gathers_slowly=cpu in _GATHER_SLOWLY,
         near_ahead=_NEAR_AHEAD if is_skylake else 0, streams_stacks=is_skylake,
         shares_slowly=is_skylake, shuffles_singly=is_skylake,
     )  # fmt: skip

@@ -26,7 +26,7 @@ from symgrad.codegen.native.object_store import object_store, precompiled_store
 from symgrad.codegen.native.objects import ObjectsOfKernels
 from symgrad.codegen.native.packed_store import pack_name, write_pack
 from symgrad.codegen.schedule.parallelize import Threads
-from symgrad.codegen.target import Target, target_named
+from symgrad.codegen.target import Target, measured_at, target_named
 from symgrad.compiler import CompileOptions, emit_linkable, lower_graph
 from symgrad.config import override
 from symgrad.graph.graph import Graph
@@ -149,7 +149,8 @@ def pack(
             target = target_named(name)
             path = folder / pack_name(target)
             path.unlink(missing_ok=True)  # what is found there would not be compiled
-            if not precompile(some, target, sources_of_leaves()).is_whole:
+            targets = target, *measured_at(target)
+            if not all([precompile(some, t, sources_of_leaves()).is_whole for t in targets]):
                 raise OSError(f"{made} has no room for what is compiled for {name}")
             store = precompiled_store()
             assert store is not None, "the cache is on"

@@ -12,8 +12,8 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from symgrad.codegen.native.object_store import EntryKey, digest_of, object_store
 
 _SOURCES = ("graph", "passes", "codegen", "compiler.py", "cost_model", "errors.py", "records.py")
-_RECORDS = Path("runtime", "stored_program.py")  # how what is kept of a program is written
+_RECORDS = "runtime/stored_program.py"  # how what is kept of a program is written
 # All that a leaf function is made by, and nothing else; a test says whether it is all.
 _SOURCES_OF_LEAVES = (
     *("codegen/contract/**/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
@@ -39,17 +39,13 @@ _IMPORTED = time.time()
 @cache
 def compiler_version() -> str | None:
     """Return a digest of what turns a graph into a program; None if that is not known for sure."""
-    with os.scandir(_PACKAGE) as top, os.scandir(_PACKAGE / _RECORDS.parent) as runtime:
-        sources = (entry for entry in top if entry.name in _SOURCES)
-        records = (entry for entry in runtime if entry.name == _RECORDS.name)
-        return _version(chain(sources, records))
+    return _version(f"{_PACKAGE}/{name}" for name in (*_SOURCES, _RECORDS))
 
 
 @cache
 def caller_version() -> str | None:
     """Return a digest of what emits the code that calls steps; None if that is not known."""
-    with os.scandir(_PACKAGE / "runtime") as entries:
-        runtime = _version(entry for entry in entries if entry.name.endswith(".py"))
+    runtime = _version([f"{_PACKAGE}/runtime"], goes_down=False)
     compiler = compiler_version()
     return None if compiler is None or runtime is None else digest_of(compiler, runtime)
 
@@ -78,17 +74,18 @@ def sources_of_leaves() -> str:
 
     It is of their contents, and so the same wherever a version is installed.
     """
-    paths = sorted(path for pattern in _SOURCES_OF_LEAVES for path in _PACKAGE.glob(pattern))
-    state = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        content = path.read_bytes()
-        state.update(f"{path.relative_to(_PACKAGE).as_posix()} {len(content)}\n".encode())
+    found = (path for pattern in _SOURCES_OF_LEAVES for path in _PACKAGE.glob(pattern))
+    state, root = hashlib.blake2b(digest_size=16), f"{_PACKAGE.as_posix()}/"
+    for path in sorted([path.as_posix() for path in found]):
+        with open(path, "rb", buffering=0) as opened:  # noqa: PTH123
+            content = opened.read()
+        state.update(f"{path.removeprefix(root)} {len(content)}\n".encode())
         state.update(content)
     return state.hexdigest()
 
 
-def _version(entries: Iterable[os.DirEntry[str]]) -> str | None:
-    states = _states(entries)
+def _version(places: Iterable[str], *, goes_down: bool = True) -> str | None:
+    states = _states(places, goes_down=goes_down)
     changed = _times_of_change(states)
     if max(changed.values(), default=0) > (_IMPORTED - _SETTLED) * 1e9:
         return None
@@ -108,17 +105,26 @@ def _times_of_change(states: Mapping[str, os.stat_result]) -> dict[str, int]:
     return {path: state.st_ctime_ns for path, state in states.items()}
 
 
-def _states(entries: Iterable[os.DirEntry[str]]) -> dict[str, os.stat_result]:
-    """Return the sources among entries of a folder, and in the folders among these, by path."""
+def _states(places: Iterable[str], *, goes_down: bool) -> dict[str, os.stat_result]:
+    """Return the sources among some files and in some folders, by path.
+
+    What has no extension is a folder.
+    """
     found = {}
-    pending = [*entries]
+    pending = [*places]
     while pending:
-        entry = pending.pop()
-        name = entry.name
-        if name.endswith(".py"):
-            found[entry.path] = entry.stat()
-        # What Python has compiled are as many files again, and no sources.
-        elif name != "__pycache__" and entry.is_dir():
-            with os.scandir(entry.path) as inside:
-                pending += inside
+        place = pending.pop()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if place.endswith(".py"):
+                # An entry that `scandir` yields, and a `Path`, take twice as long to ask.
+                found[place] = os.stat(place)  # noqa: PTH116
+            else:
+                pending += _inside(place, goes_down=goes_down)
     return found
+
+
+def _inside(folder: str, *, goes_down: bool) -> list[str]:
+    """Return the sources in a folder, and the folders."""
+    names = [n for n in os.listdir(folder) if n.endswith(".py") or (goes_down and "." not in n)]  # noqa: PTH208
+    # What Python has compiled are as many files again, and no sources.
+    return [f"{folder}/{name}" for name in names if name != "__pycache__"]

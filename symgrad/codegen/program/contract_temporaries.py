@@ -13,14 +13,12 @@ How a kernel becomes one that keeps a row is `schedule/contract_rows.py`.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from symgrad.codegen.program.kernel_names import KernelNames
 from symgrad.codegen.program.language import (
     Instr,
     Launch,
     Program,
-    buffers_of,
+    mentions_of,
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.contract_rows import contract_rows
@@ -40,7 +38,7 @@ class _Contraction:
     """The kernels that keep a row where others keep all, and how often a buffer is named."""
 
     def __init__(self, program: Program) -> None:
-        self._named = Counter(buffers_of(program.all_instrs))
+        self._named = mentions_of(program)
         self.names = KernelNames(program.kernels)
 
     def rewrite(self, instrs: list[Instr]) -> None:

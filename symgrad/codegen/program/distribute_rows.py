@@ -11,7 +11,6 @@ time. How a kernel becomes one of stages is `schedule/distribute_rows.py`, and h
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from symgrad.codegen.loops.language import Kernel
@@ -22,7 +21,7 @@ from symgrad.codegen.program.language import (
     Instr,
     Launch,
     Program,
-    buffers_of,
+    mentions_of,
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule import distribute_rows as schedule
@@ -36,16 +35,23 @@ from symgrad.records import replace
 def distribute_rows(program: Program, target: Target, *, pipelines: bool = False) -> Program:
     """Return `program` with loops over short rows distributed, or with rows pipelined."""
     names = KernelNames(program.kernels)
-    named = Counter(buffers_of(program.all_instrs))
+    named = mentions_of(program)
+    made: dict[int, Kernel] = {}  # by identity: many launches share a kernel, and a hash reads it
+
+    def distributed(kernel: Kernel) -> Kernel:
+        found = kernel
+        if has_loops_in_loops(kernel.body):
+            found = schedule.distribute_rows(kernel, target, pipelines=pipelines)
+        found = found if pipelines else begin_with_cleared(found)
+        return kernel if found == kernel else found
 
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        kernel = instr.kernel
-        if has_loops_in_loops(kernel.body):
-            kernel = schedule.distribute_rows(kernel, target, pipelines=pipelines)
-        kernel = kernel if pipelines else begin_with_cleared(kernel)
-        if kernel is instr.kernel or kernel == instr.kernel:
+        if id(instr.kernel) not in made:
+            made[id(instr.kernel)] = distributed(instr.kernel)
+        kernel = made[id(instr.kernel)]
+        if kernel is instr.kernel:
             return instr
         arguments = _resized(instr, kernel, named)
         if arguments is None:

@@ -42,6 +42,7 @@ from symgrad.codegen.program.language import (
     Launch,
     Program,
     buffers_of,
+    mentions_of,
     root,
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
@@ -97,7 +98,7 @@ class _Launches:
 
     def __init__(self, program: Program, target: Target) -> None:
         self._target = target
-        self._uses = Counter(buffers_of(program.all_instrs))
+        self._uses = mentions_of(program)
         self._elements: dict[str, _Elements | None] = {}
         self._touched: dict[Launch, frozenset[Argument]] = {}
         self._made = 0

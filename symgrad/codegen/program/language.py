@@ -9,9 +9,11 @@ source map (`program/source_map.py`). `program/print.py` shows the text of each.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, assert_never
+from weakref import WeakKeyDictionary
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.graph.foreign_functions import ForeignFunction, Layout, symbols_in
@@ -268,7 +270,7 @@ def buffers_of(instrs: Sequence[Instr]) -> Iterator[Buffer]:
                 yield from map(root, instr.arguments)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Program:
     """A compiled graph in the loop language.
 
@@ -316,8 +318,24 @@ class Program:
         return (*(instr for routine in self.routines for instr in routine.instrs), *self.instrs)
 
 
+_mentions: WeakKeyDictionary[Program, Counter[Buffer]] = WeakKeyDictionary()
+
+
+def mentions_of(program: Program) -> Counter[Buffer]:
+    """Return how often the instructions of a program name each buffer, at any depth.
+
+    Pass after pass asks for it of a program that none of them changes.
+    """
+    found = _mentions.get(program)
+    if found is None:
+        found = _mentions[program] = Counter(buffers_of(program.all_instrs))
+    return found.copy()
+
+
 def with_routines(program: Program, change: Callable[[Routine], Routine]) -> Program:
     """Return `program` with every routine changed, each after those it calls."""
+    if not program.routines:
+        return program
     changed: dict[Routine, Routine] = {}
     for routine in program.routines:
         inner = tuple(changed[called] for called in routine.inner)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.loops.language import (
@@ -140,9 +141,14 @@ class _Registers:
         self._vector_bytes = target.vector_bytes
         self._capacity = target.vector_bytes * target.vector_registers
         self._loop_instructions = target.loop_instructions
-        self._mentions = Counter(buffers_of(instrs))
+        self._instrs = instrs
         self._instructions_left: float = MAX_PROGRAM_INSTRUCTIONS
         self._written_out: set[str] = set()  # canonical text of the loops that are marked
+
+    @cached_property
+    def _mentions(self) -> Counter[Buffer]:
+        """How often each buffer is named: programs without loops are not asked."""
+        return Counter(buffers_of(self._instrs))
 
     def schedule(self, instrs: Sequence[Instr]) -> tuple[Instr, ...]:
         return tuple(map(self._instr, instrs))

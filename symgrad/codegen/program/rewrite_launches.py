@@ -43,9 +43,10 @@ def rewrite_launches(program: Program, names: KernelNames, rewrite: SequenceRewr
         return replace(routine, instrs=instrs, inner=routines_of(instrs))
 
     changed = with_routines(program, of_routine)
-    changed = replace(changed, instrs=_rewritten(changed.instrs, rewrite))
+    instrs = _rewritten(changed.instrs, rewrite)
     if not names.made:
         return program
+    changed = replace(changed, instrs=instrs)
     used = {launch.kernel.name for launch in launches_of(changed.all_instrs)}
     kernels = (*program.kernels, *names.made)
     return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
@@ -54,14 +55,20 @@ def rewrite_launches(program: Program, names: KernelNames, rewrite: SequenceRewr
 def rewrite_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Program:
     """Return `program` with each kernel as `change` makes it, whatever it is launched on."""
     names = KernelNames(program.kernels)
+    made: dict[int, Kernel] = {}  # by identity: many launches share a kernel, and a hash reads it
 
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        kernel = change(instr.kernel)
-        if kernel is instr.kernel or kernel == instr.kernel:
+        before = instr.kernel
+        kernel = made.get(id(before))
+        if kernel is None:
+            kernel = change(before)
+            same = kernel is before or kernel == before
+            kernel = made[id(before)] = before if same else names.shared(kernel)
+        if kernel is before:
             return instr
-        return replace(instr, kernel=names.shared(kernel), fused=instr.fused or (instr,))
+        return replace(instr, kernel=kernel, fused=instr.fused or (instr,))
 
     def rewrite(instrs: list[Instr]) -> None:
         instrs[:] = map(changed, instrs)
@@ -83,7 +90,7 @@ def while_any(fuse_at: Callable[[int, list[Instr]], bool]) -> SequenceRewrite:
 
 def _rewritten(instrs: Sequence[Instr], rewrite: SequenceRewrite) -> tuple[Instr, ...]:
     """Return `instrs`, and those inside of them, as they are rewritten."""
-    left = [_inside(instr, rewrite) for instr in instrs]
+    left = [i if type(i) is Launch else _inside(i, rewrite) for i in instrs]
     rewrite(left)
     return tuple(left)
 

@@ -6,7 +6,7 @@ no others: halving N finds the one that broke it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from symgrad.graph.build import are_same, rebuild
 from symgrad.graph.node import Node, Tensor
@@ -64,6 +64,9 @@ class Rewrites:
         self.fast_math = fast_math
         self.checks_numerics = checks_numerics
         self.count = 0
+        # By tables of rules, the nodes to which none applies, whatever uses them: passes in turns
+        # meet most nodes again.
+        self.at_rest: dict[Hashable, set[Node]] = {}
         self._limit = limit
         self._sink = sink
         self._on_decision = on_decision

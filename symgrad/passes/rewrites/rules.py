@@ -118,10 +118,14 @@ class RuleTable:
 def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
     """Rewrite `graph` to a fixed point: from the operands up, until no rule applies any more."""
     driver = _Driver(graph, table, rewrites)
+    settled, at_rest = driver.settled, driver.at_rest
     for node in graph.nodes:
-        driver.settle(node)
-    is_same = all(driver.settled[t] is t for node in graph.nodes for t in node.outputs)
-    return graph if is_same else graph.with_roots(driver.settled)
+        if node in at_rest and all([settled[t] is t for t in node.inputs]):
+            settled.update(zip(node.outputs, node.outputs, strict=True))
+        else:
+            driver.settle(node)
+    is_same = all([settled[t] is t for node in graph.nodes for t in node.outputs])
+    return graph if is_same else graph.with_roots(settled)
 
 
 class _Permitted:
@@ -154,6 +158,7 @@ class _Driver:
 
     def __init__(self, graph: Graph, table: RuleTable, rewrites: Rewrites) -> None:
         self.settled: dict[Tensor, Tensor] = {}
+        self.at_rest = rewrites.at_rest.setdefault(table, set())
         self._table = table
         self._rewrites = rewrites
         self._replaced: dict[Node, Tensor] = {}
@@ -163,6 +168,7 @@ class _Driver:
         self._originals = set(graph.nodes)
         self._constants: dict[Hashable, Node] = {}
         self._permitted: dict[_Operation, _Permitted] = {}
+        self._is_refused = False  # a rule for the node at hand, for its uses or as one too many
         # How often a settled tensor is used by what was not there, or for what it stands for.
         self._more_uses: dict[Tensor, int] = {}
 
@@ -205,6 +211,8 @@ class _Driver:
         self._settle_as(node, current.outputs)
         if key is not None:
             self._constants[key] = current
+        elif not self._is_refused:
+            self.at_rest.add(current)
         if node not in self._originals:
             for operand in current.inputs:
                 self._use(operand, 1)
@@ -230,6 +238,7 @@ class _Driver:
         self._more_uses[settled] = self._more_uses.get(settled, 0) + times
 
     def _replacement(self, node: Node) -> Tensor | None:
+        self._is_refused = False
         rules = self._rules_for(node)
         if not rules or len(node.outputs) != 1:
             return None
@@ -239,6 +248,7 @@ class _Driver:
                 if found is not None:
                     allowed = self._rewrites.allow(rule.equation, node)
                     assert self._rewrites.count <= self._limit, f"rules go in circles: {rule}"
+                    self._is_refused = not allowed
                     return self._named_as(node, found) if allowed else None
         return None
 
@@ -256,6 +266,7 @@ class _Driver:
 
     def _try(self, rule: RewriteRule, node: Node) -> Tensor | None:
         if rule.needs_sole_use and self._uses(node.inputs[rule.sole]) > 1:
+            self._is_refused = True
             return None
         found = rule.rewrite(node)
         # Where sizes are unknown the sides may have other shapes: the check that they are equal

@@ -7,9 +7,9 @@ import pytest
 from symgrad.graph import dtypes
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import placeholder
-from symgrad.graph.node import Tensor
+from symgrad.graph.node import Node, Tensor
 from symgrad.graph.operands import constant
-from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
+from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, negative_op, subtract
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.elementwise import uniform_value
@@ -18,7 +18,7 @@ from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, 
 from symgrad.graph.ops.transcendental import exp, sqrt
 from symgrad.passes.rewrites.equations import rule
 from symgrad.passes.rewrites.rewrite import Rewrites
-from symgrad.passes.rewrites.rules import Holds, RuleTable, apply_rules
+from symgrad.passes.rewrites.rules import Holds, RewriteRule, RuleTable, apply_rules
 from symgrad.passes.rewrites.simplify import simplify
 
 
@@ -127,6 +127,32 @@ def test_rules_that_undo_each_other_are_found_out(x, y):
     )
     with pytest.raises(AssertionError, match="rules go in circles: "):
         apply_rules(Graph(add(x, y)), table, Rewrites())
+
+
+def test_a_node_to_which_no_rule_applies_is_not_asked_about_again(x, y):
+    asked: list[Node] = []
+    never = RewriteRule("never", None, Holds.BITWISE, asked.append, lambda _: [])
+    table, rewrites, graph = RuleTable([never]), Rewrites(), Graph(add(negative(x), y))
+    for _ in range(2):
+        assert apply_rules(graph, table, rewrites) is graph
+    assert len(asked) == len(graph.nodes)
+    other = Graph(multiply(graph.outputs[0], x))
+    assert apply_rules(other, table, rewrites) is other
+    assert [node.op for node in asked[len(graph.nodes) :]] == ["multiply"]
+
+
+def test_a_rule_that_another_use_was_in_the_way_of_is_asked_again(x):
+    def dropped(node: Node) -> Tensor | None:
+        below = node.inputs[0].node
+        return below.inputs[0] if below.op == "negative" else None
+
+    drop = RewriteRule(
+        "drop", (negative_op,), Holds.BITWISE, dropped, lambda _: [], needs_sole_use=True
+    )
+    table, rewrites, inner = RuleTable([drop]), Rewrites(), negative(x)
+    both = Graph([negative(inner), inner])
+    assert apply_rules(both, table, rewrites) is both
+    assert apply_rules(Graph(both.outputs[0]), table, rewrites).outputs[0] is x
 
 
 def test_a_rule_that_would_change_the_type_does_not_run(x):

@@ -67,6 +67,19 @@ def test_a_package_brings_along_what_a_first_program_needs(packed, store, compil
         assert np.array_equal(layer(), found)
 
 
+def test_a_package_has_what_other_kinds_of_cpu_choose(packed, store):
+    level = target_named("native").shared_level
+    assert level is not None
+    for target in (level, *target_module.measured_at(level)):
+        known = known_leaves.KnownLeaves(target, 3, sources_of_leaves())
+        options = CompileOptions(target, 3, fast_math=False, cache=False)
+        for sample in wide_samples():
+            program = lower_graph(sample.graph(), options).program
+            leaves = emit_linkable(program, target).names_of_leaves()
+            assert leaves
+            assert all(known.find(leaf) is not None for leaf in leaves)
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no pack", "gone", "too many"])
 def test_a_damaged_package_is_as_good_as_none(packed, compiled, damage):
     content = packed.read_bytes()
