@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import llvmlite.binding as llvm
@@ -137,11 +137,7 @@ class Target:
 
         Code for it is the same on all such machines, whatever their CPUs are.
         """
-        stated = set(self.features.split(","))
-        has_all = self.cpu in _X86 or stated.issuperset(f"+{name}" for name in _X86_64_V3)
-        if self.level < 3 or not has_all:
-            return None
-        return replace(target_named(f"x86-64-v{self.level}"), triple=self.triple)
+        return _shared_level(self)  # which each leaf function asks for
 
     @property
     def lane_packing(self) -> Literal["compress", "permute"] | None:
@@ -251,6 +247,15 @@ class Target:
             reloc="pic",
             codemodel="small",
         )
+
+
+@lru_cache(maxsize=16)
+def _shared_level(target: Target) -> Target | None:
+    stated = set(target.features.split(","))
+    has_all = target.cpu in _X86 or stated.issuperset(f"+{name}" for name in _X86_64_V3)
+    if target.level < 3 or not has_all:
+        return None
+    return replace(target_named(f"x86-64-v{target.level}"), triple=target.triple)
 
 
 # What the third level of the psABI has beyond the first; the fourth has AVX-512 besides.

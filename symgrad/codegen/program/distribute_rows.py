@@ -11,7 +11,6 @@ time. How a kernel becomes one of stages is `schedule/distribute_rows.py`, and h
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from symgrad.codegen.loops.language import Kernel
@@ -22,9 +21,8 @@ from symgrad.codegen.program.language import (
     Instr,
     Launch,
     Program,
-    buffers_of,
 )
-from symgrad.codegen.program.rewrite_launches import rewrite_launches
+from symgrad.codegen.program.rewrite_launches import once_for_each, rewrite_launches
 from symgrad.codegen.schedule import distribute_rows as schedule
 from symgrad.codegen.schedule.accumulate_columns import begin_with_cleared
 from symgrad.codegen.target import Target
@@ -36,18 +34,23 @@ from symgrad.records import replace
 def distribute_rows(program: Program, target: Target, *, pipelines: bool = False) -> Program:
     """Return `program` with loops over short rows distributed, or with rows pipelined."""
     names = KernelNames(program.kernels)
-    named = Counter(buffers_of(program.all_instrs))
+
+    def distributed(kernel: Kernel) -> Kernel:
+        made = kernel
+        if has_loops_in_loops(kernel.body):
+            made = schedule.distribute_rows(kernel, target, pipelines=pipelines)
+        made = made if pipelines else begin_with_cleared(made)
+        return kernel if made == kernel else made
+
+    distribute = once_for_each(distributed)
 
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        kernel = instr.kernel
-        if has_loops_in_loops(kernel.body):
-            kernel = schedule.distribute_rows(kernel, target, pipelines=pipelines)
-        kernel = kernel if pipelines else begin_with_cleared(kernel)
-        if kernel is instr.kernel or kernel == instr.kernel:
+        kernel = distribute(instr.kernel)
+        if kernel is instr.kernel:
             return instr
-        arguments = _resized(instr, kernel, named)
+        arguments = _resized(instr, kernel, program.mentions)
         if arguments is None:
             return instr
         came_of = instr.fused or (instr,)

@@ -9,6 +9,7 @@ source map (`program/source_map.py`). `program/print.py` shows the text of each.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, assert_never
@@ -292,6 +293,14 @@ class Program:
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
     polled: Mapping[int, int] = field(default_factory=dict)
+    _counted: list[Counter[Buffer]] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def mentions(self) -> Counter[Buffer]:
+        """How often all instructions name each buffer: counted once, and not to be changed."""
+        if not self._counted:
+            self._counted.append(Counter(buffers_of(self.all_instrs)))
+        return self._counted[0]
 
     @property
     def native_calls(self) -> tuple[NativeCall, ...]:
@@ -318,6 +327,8 @@ class Program:
 
 def with_routines(program: Program, change: Callable[[Routine], Routine]) -> Program:
     """Return `program` with every routine changed, each after those it calls."""
+    if not program.routines:
+        return program
     changed: dict[Routine, Routine] = {}
     for routine in program.routines:
         inner = tuple(changed[called] for called in routine.inner)

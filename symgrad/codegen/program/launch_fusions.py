@@ -25,7 +25,7 @@ class LaunchFusions:
     """The kernels that a pass makes, how often buffers are named, and numbers of new ones."""
 
     def __init__(self, program: Program) -> None:
-        self._named = Counter(buffers_of(program.all_instrs))
+        self._named = program.mentions
         # No instruction names the memory of a routine.
         held = (*self._named, *(routine.scratch for routine in program.routines))
         numbers = (b.number for b in held if b.place == "temporary")

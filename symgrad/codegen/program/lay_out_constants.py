@@ -16,14 +16,13 @@ that are as many of 32 bits, such as signs. How a kernel is changed is in
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.kernel_names import KernelNames
-from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
+from symgrad.codegen.program.language import Instr, Launch, Program
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.constant_loads import (
     columns_apart,
@@ -110,7 +109,7 @@ def _reader_of_columns(columns: int) -> _Change:
 
 def _readings(program: Program) -> Mapping[Buffer, list[_Reading]]:
     """Return the constants that kernels alone read, whole and element by element, and how."""
-    named = Counter(b for b in buffers_of(program.all_instrs) if b.place == "constant")
+    named = {b: n for b, n in program.mentions.items() if b.place == "constant"}
     found: dict[Buffer, list[_Reading]] = {}
     for launch in program.launches if named else ():
         read = _constants_of(launch)

@@ -67,7 +67,7 @@ class _Copy:
 
 def place_results(program: Program) -> Program:
     """Return `program` with results written where they would be copied to."""
-    uses = Counter(buffers_of(program.all_instrs))
+    uses = Counter(program.mentions)
     names = KernelNames(program.kernels)
     instrs = list(program.instrs)
     has_changed = False

@@ -43,9 +43,10 @@ def rewrite_launches(program: Program, names: KernelNames, rewrite: SequenceRewr
         return replace(routine, instrs=instrs, inner=routines_of(instrs))
 
     changed = with_routines(program, of_routine)
-    changed = replace(changed, instrs=_rewritten(changed.instrs, rewrite))
+    instrs = _rewritten(changed.instrs, rewrite)
     if not names.made:
         return program
+    changed = replace(changed, instrs=instrs)
     used = {launch.kernel.name for launch in launches_of(changed.all_instrs)}
     kernels = (*program.kernels, *names.made)
     return replace(changed, kernels=tuple(k for k in kernels if k.name in used))
@@ -55,18 +56,36 @@ def rewrite_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Pro
     """Return `program` with each kernel as `change` makes it, whatever it is launched on."""
     names = KernelNames(program.kernels)
 
+    def kept(kernel: Kernel) -> Kernel:
+        made = change(kernel)
+        return kernel if made is kernel or made == kernel else names.shared(made)
+
+    kernel_for = once_for_each(kept)
+
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        kernel = change(instr.kernel)
-        if kernel is instr.kernel or kernel == instr.kernel:
+        kernel = kernel_for(instr.kernel)
+        if kernel is instr.kernel:
             return instr
-        return replace(instr, kernel=names.shared(kernel), fused=instr.fused or (instr,))
+        return replace(instr, kernel=kernel, fused=instr.fused or (instr,))
 
     def rewrite(instrs: list[Instr]) -> None:
         instrs[:] = map(changed, instrs)
 
     return rewrite_launches(program, names, rewrite)
+
+
+def once_for_each(change: Callable[[Kernel], Kernel]) -> Callable[[Kernel], Kernel]:
+    """Return what does as `change`, which is asked once for a kernel of many launches."""
+    known: dict[int, tuple[Kernel, Kernel]] = {}  # by identity: a hash reads all of a kernel
+
+    def changed(kernel: Kernel) -> Kernel:
+        if id(kernel) not in known:
+            known[id(kernel)] = kernel, change(kernel)
+        return known[id(kernel)][1]
+
+    return changed
 
 
 def while_any(fuse_at: Callable[[int, list[Instr]], bool]) -> SequenceRewrite:
@@ -90,6 +109,8 @@ def _rewritten(instrs: Sequence[Instr], rewrite: SequenceRewrite) -> tuple[Instr
 
 def _inside(instr: Instr, rewrite: SequenceRewrite) -> Instr:
     match instr:
+        case Launch() | ExternInstr() | CallInstr():  # nearly all are launches
+            return instr
         case SwitchInstr():
             branches = tuple(_rewritten(branch, rewrite) for branch in instr.branches)
             return replace(instr, branches=branches)
@@ -98,7 +119,5 @@ def _inside(instr: Instr, rewrite: SequenceRewrite) -> Instr:
             return replace(instr, condition=condition, body=_rewritten(instr.body, rewrite))
         case ScanInstr():
             return replace(instr, body=_rewritten(instr.body, rewrite))
-        case Launch() | ExternInstr() | CallInstr():
-            return instr
         case _:
             assert_never(instr)

@@ -26,8 +26,7 @@ what it builds belongs to the region that is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, overload
 
 from symgrad.collector import paused_collector
@@ -385,13 +384,18 @@ def _filled_like(x: Tensor, value: int) -> Tensor:
         return filled_like(x, value)
 
 
-@contextmanager
-def building_gradient_of(node: Node) -> Iterator[None]:
+class building_gradient_of(derived_from):  # noqa: N801  # called as a function
     """Derive what is built inside from `node`, in its scope, and tell errors where they arose."""
-    try:
-        with derived_from(node), name_scope(f"{node.name or node.op}_grad"):
-            yield
-    except Exception as error:
-        place = "" if node.source is None else f" ({node.source})"
-        error.add_note(f"while building the gradient of {node.op}{place}")
-        raise
+
+    __slots__ = ()
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, f"{node.name or node.definition.name}_grad")
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        error = raised[1]
+        if isinstance(error, Exception):
+            node = self._node
+            place = "" if node.source is None else f" ({node.source})"
+            error.add_note(f"while building the gradient of {node.op}{place}")

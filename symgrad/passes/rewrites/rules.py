@@ -120,8 +120,7 @@ def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
     driver = _Driver(graph, table, rewrites)
     for node in graph.nodes:
         driver.settle(node)
-    is_same = all(driver.settled[t] is t for node in graph.nodes for t in node.outputs)
-    return graph if is_same else graph.with_roots(driver.settled)
+    return graph if driver.is_same else graph.with_roots(driver.settled)
 
 
 class _Permitted:
@@ -154,6 +153,7 @@ class _Driver:
 
     def __init__(self, graph: Graph, table: RuleTable, rewrites: Rewrites) -> None:
         self.settled: dict[Tensor, Tensor] = {}
+        self.is_same = True  # so far each tensor of the graph that is used stands for itself
         self._table = table
         self._rewrites = rewrites
         self._replaced: dict[Node, Tensor] = {}
@@ -224,6 +224,7 @@ class _Driver:
         for old, new in zip(node.outputs, outputs, strict=True):
             settled[old] = new
             if old is not new and old in self._given:
+                self.is_same = False
                 self._use(new, self._given[old])
 
     def _use(self, settled: Tensor, times: int) -> None:
