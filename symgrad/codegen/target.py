@@ -137,7 +137,7 @@ class Target:
 
         Code for it is the same on all such machines, whatever their CPUs are.
         """
-        return _shared_level(self)
+        return _shared_level(self)  # which each leaf function asks for
 
     @property
     def lane_packing(self) -> Literal["compress", "permute"] | None:

@@ -242,9 +242,13 @@ def infer_types(
     return tuple([_interned(type_) for type_ in types])
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 14)
 def _interned(type_: TensorType) -> TensorType:
-    """Return one of equal types for all: most ops then find out at once that theirs agree."""
+    """Return one of equal types for all: most ops then find out at once that theirs agree.
+
+    There is room for those of a model of thousands of sizes: where types are forgotten before they
+    are met again, none is found to agree.
+    """
     return type_
 
 

@@ -4,6 +4,7 @@ from symgrad.codegen.ir.builder import IRBuilder
 from symgrad.codegen.ir.module import (
     Block,
     Branch,
+    Call,
     GlobalVariable,
     KnownFunction,
     LLVMFunction,
@@ -34,6 +35,7 @@ __all__ = [
     "BFloatType",
     "Block",
     "Branch",
+    "Call",
     "Constant",
     "DoubleType",
     "FloatType",

@@ -16,7 +16,16 @@ from symgrad.codegen.ir.constant_folding import (
     folded_comparison,
     is_zero,
 )
-from symgrad.codegen.ir.module import Alloca, Block, Branch, LLVMFunction, Module, Phi, SwitchBranch
+from symgrad.codegen.ir.module import (
+    Alloca,
+    Block,
+    Branch,
+    Call,
+    LLVMFunction,
+    Module,
+    Phi,
+    SwitchBranch,
+)
 from symgrad.codegen.ir.types import (
     Constant,
     FunctionType,
@@ -328,6 +337,15 @@ class IRBuilder:
         """Call a function, or what is at the address of one."""
         kind = function.type.pointee
         return self._call(kind, function.ref, args, "tail call" if tail else "call")
+
+    def call_of(self, function: LLVMFunction, args: Sequence[LLVMValue]) -> tuple[LLVMValue, Call]:
+        """Call a function, which may be merged into another one later; return the call too."""
+        value = self.call(function, args)
+        text = self.block.instructions.pop()
+        assert isinstance(text, str), "a call is text"
+        call = Call(text, function)
+        self.block.instructions.append(call)
+        return value, call
 
     def asm(
         self,

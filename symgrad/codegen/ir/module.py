@@ -33,6 +33,7 @@ class Module:
 
     `made_of` are functions by what they were made of. Those `elsewhere` are declared only, and have
     the digests of their texts; `find` says what to declare of one that is to be made, if it knows.
+    `merged` are functions that are not there any more, by name, each with what is called instead.
     """
 
     find: Callable[[Any], KnownFunction | None] = staticmethod(lambda _made_of: None)
@@ -44,6 +45,7 @@ class Module:
         self.included: dict[LLVMFunction, LLVMFunction] = {}
         self.made_of: dict[Any, LLVMFunction] = {}
         self.elsewhere: dict[str, str] = {}
+        self.merged: dict[str, tuple[LLVMFunction, LLVMFunction]] = {}
         self._metadata: list[str] = []
 
     @property
@@ -82,6 +84,11 @@ class Module:
             number += 1
             unique = f"{name}.{number}"
         return unique
+
+    def merge(self, function: LLVMFunction, into: LLVMFunction) -> None:
+        """Take out a function that nothing calls any more: `into` is called instead."""
+        del self.globals[function.name]
+        self.merged[function.name] = function, into
 
     def add_metadata(self, operands: str) -> str:
         """Add a node and return what refers to it."""
@@ -194,11 +201,6 @@ class LLVMFunction(LLVMValue):
         copy.args, copy.blocks, copy._body = self.args, self.blocks, body
         return copy
 
-    def cleared(self) -> Block:
-        """Return the first block, without anything in it, of this function begun anew."""
-        self.blocks, self._body = [], None
-        return self.append_basic_block("entry")
-
     def lift(self, value: LLVMValue) -> LLVMValue:
         """Lambda lifting: add a parameter for which every call passes `value`, and return it."""
         self.lift_each([value])
@@ -258,11 +260,30 @@ class Block:
         self.function = function
         self.name = name
         self.ref = f"%{name}"
-        self.instructions: list[str | Phi | Alloca | Branch | SwitchBranch] = []
+        self.instructions: list[str | Phi | Alloca | Branch | SwitchBranch | Call] = []
         self.is_terminated = False
 
 
 # What is known only after it was appended.
+
+
+class Call:
+    """A call of a function, or of what that was merged into."""
+
+    __slots__ = ("_function", "_text")
+
+    def __init__(self, text: str, function: LLVMFunction) -> None:
+        self._text = text
+        self._function = function
+
+    def redirect(self, merged: LLVMFunction, more: Sequence[LLVMValue]) -> None:
+        """Call another function, behind whose other arguments it passes some `more`."""
+        before, _, behind = self._text.partition(f"{self._function.ref}(")
+        arguments = ", ".join([behind.removesuffix(")"), *map(str, more)])
+        self._text, self._function = f"{before}{merged.ref}({arguments})", merged
+
+    def line(self) -> str:
+        return self._text
 
 
 class Phi(LLVMValue):

@@ -116,10 +116,12 @@ def _emit_launch(place: CodePlace, launch: Launch) -> None:
     starts = zip(launch.arguments, launch.starts, strict=True)
     arguments = [place.addresses.of(argument, start) for argument, start in starts]
     kernel = place.functions.kernel(launch.kernel)
-    if isinstance(kernel.function_type.return_type, ir.VoidType):  # it cannot fail
-        builder.call(kernel, [*arguments, *kernel.lifted])
+    cannot_fail = isinstance(kernel.function_type.return_type, ir.VoidType)
+    watch = [] if cannot_fail else [place.addresses.watch]
+    own, call = builder.call_of(kernel, [*arguments, *watch, *kernel.lifted])
+    place.functions.calls.setdefault(kernel.name, []).append(call)
+    if cannot_fail:
         return
-    own = builder.call(kernel, [*arguments, place.addresses.watch, *kernel.lifted])
     status: ir.Value = _I32(0)
     for number, of_program in enumerate(launch.statuses, 1):
         is_it = builder.icmp_signed("==", own, _I32(number))

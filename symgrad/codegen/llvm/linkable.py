@@ -70,8 +70,11 @@ class LinkableModule:
         head = [f'target triple = "{module.triple}"'] if module.triple else []
         self.emitted = "\n".join([*head, *self._texts.values(), *module.metadata, ""])
         self._entry = entry
-        there = (name for name in kernels if name in module.globals)
-        self._kernels = list(dict.fromkeys(map(self._computing, there)))
+        # Of kernels that are one function, that.
+        merged = {name: into.name for name, (_, into) in module.merged.items()}
+        self._computing = {name: merged.get(name, name) for name in kernels}
+        there = (name for name in self._computing.values() if name in module.globals)
+        self._kernels = list(dict.fromkeys(there))
         self._leaves = [function.name for function in module.included.values()]
         self._digests = {name: kept.digest for name, kept in self._known.items()}
         self._digests |= module.elsewhere
@@ -82,11 +85,6 @@ class LinkableModule:
         self._texts |= {name: self._texts.pop(name) for name in dict.fromkeys(self._passed)}
         self._nodes: dict[str, str] = {}
         self._shapes: dict[str, str] = {}
-
-    def _computing(self, kernel: str) -> str:
-        """Return what computes a kernel: where it only calls, the function that does the work."""
-        text = self._texts[kernel]
-        return _REFERENCE.findall(text)[1] if _only_calls(text) and _MERGED in text else kernel
 
     @cached_property
     def symbols(self) -> Mapping[str, str]:
@@ -113,7 +111,11 @@ class LinkableModule:
 
     def passed(self, kernel: str) -> list[str]:
         """Return the names of the leaf functions that calls pass to a kernel."""
-        lifted = self._module.globals[kernel].lifted if kernel in self._module.globals else ()
+        module = self._module
+        if kernel in module.merged:
+            lifted = module.merged[kernel][0].lifted
+        else:
+            lifted = module.globals[kernel].lifted if kernel in module.globals else []
         return [value.name for value in lifted if isinstance(value, ir.LLVMFunction)]
 
     def known_as(self, kernel: str) -> KnownKernel:
@@ -217,7 +219,8 @@ class LinkableModule:
     def same_code(self) -> Mapping[str, str]:
         """Of each kernel the first one that is the same function, though calls pass other sizes."""
         first: dict[str, str] = {}
-        return {name: first.setdefault(self.symbols[name], name) for name in self._kernels}
+        same = {name: first.setdefault(self.symbols[name], name) for name in self._kernels}
+        return same | {n: same[by] for n, by in self._computing.items() if by in same}
 
     def _text(self, named: Sequence[str], made_with: Collection[str] = ()) -> str:
         """Return a module of the functions `named`, by their content, and what only they call.

@@ -92,7 +92,7 @@ def emit_module(
         functions.routines[routine.name] = _emit_routine(functions, routine)
     _emit_instrs(functions, step, program.instrs)
     emitted = [function for name, function in functions.kernels.items() if name not in known]
-    merge_similar_kernels(module, emitted, alike.texts)
+    merge_similar_kernels(module, emitted, alike.texts, functions.calls)
     return module
 
 

@@ -32,9 +32,9 @@ class Functions:
     `emit_loop` makes the function of a loop with registers. `clock` is the C library's if calls are
     timed, and `numbers` then says which call is which, by identity. With `whole_loops`, a loop that
     is in registers is timed as a whole, in the place of its first call; if `is_traced`, times are
-    events and no sums. `passing` are those that call functions of C (`extern.py`). `known` are,
-    by their names, kernels whose code is elsewhere: they are declared. Of those that are `alike`
-    one is emitted.
+    events and no sums. `calls` are those of each kernel, by its name. `passing` are those that call
+    functions of C (`extern.py`). `known` are, by their names, kernels whose code is elsewhere: they
+    are declared. Of those that are `alike` one is emitted.
     """
 
     module: ir.Module
@@ -49,6 +49,7 @@ class Functions:
     alike: AlikeKernels | None = None
     routines: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     kernels: dict[str, ir.LLVMFunction] = field(default_factory=dict)
+    calls: dict[str, list[ir.Call]] = field(default_factory=dict)
     loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     passing: dict[str, ir.LLVMFunction] = field(default_factory=dict)
 

@@ -2,8 +2,11 @@
 
     define void @"k0"(ptr %.0) {         define void @"similar"(ptr %.0, i64 %size.0) {
       ... icmp slt i64 %.8, 100            ... icmp slt i64 %.8, %size.0
-    define void @"k1"(ptr %.0) {   ->    define void @"k0"(ptr %.0) {
-      ... icmp slt i64 %.8, 101            call void @"similar"(ptr %.0, i64 100)
+    define void @"k1"(ptr %.0) {   ->    define i32 @"step"(...) {
+      ... icmp slt i64 %.8, 101            call void @"similar"(ptr %.5, i64 100)
+    define i32 @"step"(...) {              call void @"similar"(ptr %.6, i64 101)
+      call void @"k0"(ptr %.5)
+      call void @"k1"(ptr %.6)
 
 The update of a thousand parameters of a thousand sizes is mostly a few loops that end elsewhere:
 LLVM is then given a few. Where kernels are few nothing is merged: each is compiled for its sizes.
@@ -39,11 +42,15 @@ _Masked = tuple[str, list[str]]
 
 
 def merge_similar_kernels(
-    module: ir.Module, functions: Sequence[ir.LLVMFunction], texts: Mapping[str, SizedText]
+    module: ir.Module,
+    functions: Sequence[ir.LLVMFunction],
+    texts: Mapping[str, SizedText],
+    calls: Mapping[str, Sequence[ir.Call]],
 ) -> None:
-    """Let kernels of which many differ in nothing but sizes call one function that takes these.
+    """Make one function, which takes sizes, of kernels of which many differ in nothing else.
 
-    `texts` are, by the names of functions, those that several functions have with other sizes.
+    `texts` are, by the names of functions, those that several functions have with other sizes, and
+    `calls` are all calls of each.
     """
     if len(functions) < MIN_SIMILAR_KERNELS:
         return
@@ -54,7 +61,7 @@ def merge_similar_kernels(
         groups.setdefault(shape, []).append((function, numbers))
     for group in groups.values():
         if len(group) >= MIN_SIMILAR_KERNELS:
-            _merge(module, group)
+            _merge(module, group, calls)
 
 
 class _Masks:
@@ -95,7 +102,11 @@ def _mask(line: str, numbers: list[str]) -> str:
     return _NUMBER.sub("#", line)
 
 
-def _merge(module: ir.Module, group: list[tuple[ir.LLVMFunction, list[str]]]) -> None:
+def _merge(
+    module: ir.Module,
+    group: list[tuple[ir.LLVMFunction, list[str]]],
+    calls: Mapping[str, Sequence[ir.Call]],
+) -> None:
     # Of each number the values it has in the kernels: what varies alike is one size.
     columns = [*zip(*(numbers for _, numbers in group), strict=True)]
     varying = dict.fromkeys(column for column in columns if len(set(column)) > 1)
@@ -112,7 +123,10 @@ def _merge(module: ir.Module, group: list[tuple[ir.LLVMFunction, list[str]]]) ->
         argument.ref = ref
     _fill(merged, first, [sizes.get(column) for column in columns])
     for number, (function, _) in enumerate(group):
-        _forward(function, merged, [int(column[number]) for column in varying])
+        taken = [_I64(int(column[number])) for column in varying]
+        for call in calls[function.name]:
+            call.redirect(merged, taken)
+        module.merge(function, merged)
 
 
 def _fill(merged: ir.LLVMFunction, like: ir.LLVMFunction, sizes: list[str | None]) -> None:
@@ -126,14 +140,3 @@ def _fill(merged: ir.LLVMFunction, like: ir.LLVMFunction, sizes: list[str | None
         is_masked = _LINE.fullmatch(line) is not None
         text = _NUMBER.sub(lambda found: next(left) or found[0], line) if is_masked else line
         block.instructions.append(text)
-
-
-def _forward(function: ir.LLVMFunction, merged: ir.LLVMFunction, sizes: list[int]) -> None:
-    """Make `function` a call of `merged`, and nothing that is worth optimizing."""
-    builder = ir.IRBuilder(function.cleared())
-    function.attributes.add("optnone")
-    result = builder.call(merged, [*function.args, *map(_I64, sizes)])
-    if isinstance(function.function_type.return_type, ir.VoidType):
-        builder.ret_void()
-    else:
-        builder.ret(result)

@@ -18,7 +18,6 @@ from symgrad.codegen.program.language import (
     Instr,
     Launch,
     Program,
-    mentions_of,
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.contract_rows import contract_rows
@@ -38,7 +37,7 @@ class _Contraction:
     """The kernels that keep a row where others keep all, and how often a buffer is named."""
 
     def __init__(self, program: Program) -> None:
-        self._named = mentions_of(program)
+        self._named = program.mentions
         self.names = KernelNames(program.kernels)
 
     def rewrite(self, instrs: list[Instr]) -> None:
@@ -49,10 +48,10 @@ class _Contraction:
         kernel, arguments = launch.kernel, list(launch.arguments)
         for number, argument in enumerate(launch.arguments):
             param = kernel.params[number]
-            if not isinstance(argument, Buffer) or argument.place != "temporary":
+            if param.mode != "out" or not isinstance(argument, Buffer):
                 continue
-            is_own = self._named[argument] == 1 and not launch.starts[number]
-            if param.mode != "out" or not is_own or argument.type.nbytes < BYTES_SWEPT:
+            is_own = argument.place == "temporary" and self._named[argument] == 1
+            if not is_own or launch.starts[number] or argument.type.nbytes < BYTES_SWEPT:
                 continue
             contracted = contract_rows(kernel, param.name)
             if contracted is None:

@@ -21,9 +21,8 @@ from symgrad.codegen.program.language import (
     Instr,
     Launch,
     Program,
-    mentions_of,
 )
-from symgrad.codegen.program.rewrite_launches import rewrite_launches
+from symgrad.codegen.program.rewrite_launches import once_for_each, rewrite_launches
 from symgrad.codegen.schedule import distribute_rows as schedule
 from symgrad.codegen.schedule.accumulate_columns import begin_with_cleared
 from symgrad.codegen.target import Target
@@ -35,25 +34,23 @@ from symgrad.records import replace
 def distribute_rows(program: Program, target: Target, *, pipelines: bool = False) -> Program:
     """Return `program` with loops over short rows distributed, or with rows pipelined."""
     names = KernelNames(program.kernels)
-    named = mentions_of(program)
-    made: dict[int, Kernel] = {}  # by identity: many launches share a kernel, and a hash reads it
 
     def distributed(kernel: Kernel) -> Kernel:
-        found = kernel
+        made = kernel
         if has_loops_in_loops(kernel.body):
-            found = schedule.distribute_rows(kernel, target, pipelines=pipelines)
-        found = found if pipelines else begin_with_cleared(found)
-        return kernel if found == kernel else found
+            made = schedule.distribute_rows(kernel, target, pipelines=pipelines)
+        made = made if pipelines else begin_with_cleared(made)
+        return kernel if made == kernel else made
+
+    distribute = once_for_each(distributed)
 
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        if id(instr.kernel) not in made:
-            made[id(instr.kernel)] = distributed(instr.kernel)
-        kernel = made[id(instr.kernel)]
+        kernel = distribute(instr.kernel)
         if kernel is instr.kernel:
             return instr
-        arguments = _resized(instr, kernel, named)
+        arguments = _resized(instr, kernel, program.mentions)
         if arguments is None:
             return instr
         came_of = instr.fused or (instr,)

@@ -42,7 +42,6 @@ from symgrad.codegen.program.language import (
     Launch,
     Program,
     buffers_of,
-    mentions_of,
     root,
 )
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
@@ -98,7 +97,7 @@ class _Launches:
 
     def __init__(self, program: Program, target: Target) -> None:
         self._target = target
-        self._uses = mentions_of(program)
+        self._uses = Counter(program.mentions)
         self._elements: dict[str, _Elements | None] = {}
         self._touched: dict[Launch, frozenset[Argument]] = {}
         self._made = 0
@@ -136,9 +135,11 @@ class _Launches:
     def _fused_at(self, position: int, instrs: Sequence[Instr]) -> _Fused | None:
         """Return `instrs` with the launch at `position` fused with a later one."""
         first = instrs[position]
-        if not isinstance(first, Launch) or self._elements_of(first) is None:
+        if not isinstance(first, Launch):
             return None
-        written = _buffers(first, {"out", "inout"})
+        written = self._handed_on(first)
+        if not written or self._elements_of(first) is None:
+            return None
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]
             if not isinstance(second, Launch):
@@ -152,6 +153,14 @@ class _Launches:
                 left = [*instrs[:position], *before, fused, *behind, *instrs[later + 1 :]]
                 return _Fused(fused, position + len(before), left)
         return None
+
+    def _handed_on(self, launch: Launch) -> set[Argument]:
+        """Return what a launch writes of what anything else touches: not so updates in place."""
+        own = Counter(buffers_of([launch]))
+        written = _buffers(launch, {"out", "inout"})
+        return {
+            argument for argument in written if self._uses[root(argument)] > own[root(argument)]
+        }
 
     def _named(self, launch: Launch) -> Launch:
         """Return a launch that is kept, of a kernel that is shared and has vectors in flight."""

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, assert_never
-from weakref import WeakKeyDictionary
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.graph.foreign_functions import ForeignFunction, Layout, symbols_in
@@ -270,7 +269,7 @@ def buffers_of(instrs: Sequence[Instr]) -> Iterator[Buffer]:
                 yield from map(root, instr.arguments)
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """A compiled graph in the loop language.
 
@@ -294,6 +293,14 @@ class Program:
     lifetimes: dict[Buffer, tuple[int, int]]
     arena_bytes: int
     polled: Mapping[int, int] = field(default_factory=dict)
+    _counted: list[Counter[Buffer]] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def mentions(self) -> Counter[Buffer]:
+        """How often all instructions name each buffer: counted once, and not to be changed."""
+        if not self._counted:
+            self._counted.append(Counter(buffers_of(self.all_instrs)))
+        return self._counted[0]
 
     @property
     def native_calls(self) -> tuple[NativeCall, ...]:
@@ -316,20 +323,6 @@ class Program:
     def all_instrs(self) -> tuple[Instr, ...]:
         """The instructions of the routines, then those of the program."""
         return (*(instr for routine in self.routines for instr in routine.instrs), *self.instrs)
-
-
-_mentions: WeakKeyDictionary[Program, Counter[Buffer]] = WeakKeyDictionary()
-
-
-def mentions_of(program: Program) -> Counter[Buffer]:
-    """Return how often the instructions of a program name each buffer, at any depth.
-
-    Pass after pass asks for it of a program that none of them changes.
-    """
-    found = _mentions.get(program)
-    if found is None:
-        found = _mentions[program] = Counter(buffers_of(program.all_instrs))
-    return found.copy()
 
 
 def with_routines(program: Program, change: Callable[[Routine], Routine]) -> Program:

@@ -14,7 +14,7 @@ from dataclasses import field
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import Index, Kernel, Param, Stmt
 from symgrad.codegen.program.kernel_names import KernelNames
-from symgrad.codegen.program.language import Argument, Launch, Program, buffers_of, mentions_of
+from symgrad.codegen.program.language import Argument, Launch, Program, buffers_of
 from symgrad.codegen.schedule.fuse_batches import moved
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.buffers import Buffer
@@ -25,7 +25,7 @@ class LaunchFusions:
     """The kernels that a pass makes, how often buffers are named, and numbers of new ones."""
 
     def __init__(self, program: Program) -> None:
-        self._named = mentions_of(program)
+        self._named = program.mentions
         # No instruction names the memory of a routine.
         held = (*self._named, *(routine.scratch for routine in program.routines))
         numbers = (b.number for b in held if b.place == "temporary")

@@ -22,7 +22,7 @@ import numpy as np
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.kernel_names import KernelNames
-from symgrad.codegen.program.language import Instr, Launch, Program, mentions_of
+from symgrad.codegen.program.language import Instr, Launch, Program
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.constant_loads import (
     columns_apart,
@@ -109,9 +109,7 @@ def _reader_of_columns(columns: int) -> _Change:
 
 def _readings(program: Program) -> Mapping[Buffer, list[_Reading]]:
     """Return the constants that kernels alone read, whole and element by element, and how."""
-    if not program.constants:
-        return {}
-    named = {b: count for b, count in mentions_of(program).items() if b.place == "constant"}
+    named = {b: n for b, n in program.mentions.items() if b.place == "constant"}
     found: dict[Buffer, list[_Reading]] = {}
     for launch in program.launches if named else ():
         read = _constants_of(launch)

@@ -23,7 +23,7 @@ from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.loops.run import run_kernel
 from symgrad.codegen.program.fuse_batches import RowKernel
 from symgrad.codegen.program.kernel_names import KernelNames
-from symgrad.codegen.program.language import Instr, Launch, Program, buffers_of
+from symgrad.codegen.program.language import Instr, Launch, Program
 from symgrad.codegen.program.rewrite_launches import rewrite_launches
 from symgrad.codegen.schedule.diagonal_zeros import has_masks, leave_out_zeros, mask_names
 from symgrad.codegen.schedule.unread_results import leave_out_unread
@@ -91,7 +91,7 @@ def _masks(program: Program) -> Mapping[Any, _Array]:
     )
     found: dict[Any, _Array] = {
         buffer: program.constants[buffer.number].array.reshape(-1)
-        for buffer in set(buffers_of(program.all_instrs))
+        for buffer in program.mentions
         if buffer.place == "constant" and buffer.type.dtype.is_bool
     }
     for instr in program.instrs:

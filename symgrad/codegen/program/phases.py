@@ -32,16 +32,18 @@ def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
     of_kernels: dict[int, dict[str, Costs]] = {}  # by identity: a hash reads all of a kernel
     for launch in launches_of(instrs):
         kernel = launch.kernel
-        for param, argument, start in zip(
-            kernel.params, launch.arguments, launch.starts, strict=True
-        ):
+        places = zip(kernel.params, launch.arguments, launch.starts, strict=True)
+        for param, argument, start in places:
             buffer = _in_phase(argument)
             if buffer is None:
                 continue
             if id(kernel) not in of_kernels:
                 of_kernels[id(kernel)] = _costs_of(kernel)
-            for place, cycles in of_kernels[id(kernel)].get(param.name, Costs()).items():
-                costs[buffer][(place + start * param.dtype.itemsize) % ALIGNMENT] += cycles
+            of_param = of_kernels[id(kernel)].get(param.name)
+            if of_param:
+                of_buffer, offset = costs[buffer], start * param.dtype.itemsize
+                for place, cycles in of_param.items():
+                    of_buffer[(place + offset) % ALIGNMENT] += cycles
     phases = {buffer: _cheapest(found) for buffer, found in costs.items()}
     return {buffer: phase for buffer, phase in phases.items() if phase}
 

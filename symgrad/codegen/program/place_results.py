@@ -46,7 +46,6 @@ from symgrad.codegen.program.language import (
     Program,
     buffers_of,
     launches_of,
-    mentions_of,
     root,
 )
 from symgrad.cost_model import INSTRS_BETWEEN
@@ -68,7 +67,7 @@ class _Copy:
 
 def place_results(program: Program) -> Program:
     """Return `program` with results written where they would be copied to."""
-    uses = mentions_of(program)
+    uses = Counter(program.mentions)
     names = KernelNames(program.kernels)
     instrs = list(program.instrs)
     has_changed = False

@@ -50,6 +50,8 @@ def reuse_results(program: Program) -> Program:
 
 def _pairs(launch: Launch) -> list[tuple[Buffer, Buffer]]:
     """Return the temporaries that a launch reads, each with a result that could be in its place."""
+    if not any(isinstance(a, Buffer) and a.place == "output" for a in launch.arguments):
+        return []
     whole = [
         (param, argument)
         for param, argument, start in zip(

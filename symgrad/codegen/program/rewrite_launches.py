@@ -55,18 +55,18 @@ def rewrite_launches(program: Program, names: KernelNames, rewrite: SequenceRewr
 def rewrite_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Program:
     """Return `program` with each kernel as `change` makes it, whatever it is launched on."""
     names = KernelNames(program.kernels)
-    made: dict[int, Kernel] = {}  # by identity: many launches share a kernel, and a hash reads it
+
+    def kept(kernel: Kernel) -> Kernel:
+        made = change(kernel)
+        return kernel if made is kernel or made == kernel else names.shared(made)
+
+    kernel_for = once_for_each(kept)
 
     def changed(instr: Instr) -> Instr:
         if not isinstance(instr, Launch):
             return instr
-        before = instr.kernel
-        kernel = made.get(id(before))
-        if kernel is None:
-            kernel = change(before)
-            same = kernel is before or kernel == before
-            kernel = made[id(before)] = before if same else names.shared(kernel)
-        if kernel is before:
+        kernel = kernel_for(instr.kernel)
+        if kernel is instr.kernel:
             return instr
         return replace(instr, kernel=kernel, fused=instr.fused or (instr,))
 
@@ -74,6 +74,18 @@ def rewrite_kernels(program: Program, change: Callable[[Kernel], Kernel]) -> Pro
         instrs[:] = map(changed, instrs)
 
     return rewrite_launches(program, names, rewrite)
+
+
+def once_for_each(change: Callable[[Kernel], Kernel]) -> Callable[[Kernel], Kernel]:
+    """Return what does as `change`, which is asked once for a kernel of many launches."""
+    known: dict[int, tuple[Kernel, Kernel]] = {}  # by identity: a hash reads all of a kernel
+
+    def changed(kernel: Kernel) -> Kernel:
+        if id(kernel) not in known:
+            known[id(kernel)] = kernel, change(kernel)
+        return known[id(kernel)][1]
+
+    return changed
 
 
 def while_any(fuse_at: Callable[[int, list[Instr]], bool]) -> SequenceRewrite:
@@ -90,13 +102,15 @@ def while_any(fuse_at: Callable[[int, list[Instr]], bool]) -> SequenceRewrite:
 
 def _rewritten(instrs: Sequence[Instr], rewrite: SequenceRewrite) -> tuple[Instr, ...]:
     """Return `instrs`, and those inside of them, as they are rewritten."""
-    left = [i if type(i) is Launch else _inside(i, rewrite) for i in instrs]
+    left = [_inside(instr, rewrite) for instr in instrs]
     rewrite(left)
     return tuple(left)
 
 
 def _inside(instr: Instr, rewrite: SequenceRewrite) -> Instr:
     match instr:
+        case Launch() | ExternInstr() | CallInstr():  # nearly all are launches
+            return instr
         case SwitchInstr():
             branches = tuple(_rewritten(branch, rewrite) for branch in instr.branches)
             return replace(instr, branches=branches)
@@ -105,7 +119,5 @@ def _inside(instr: Instr, rewrite: SequenceRewrite) -> Instr:
             return replace(instr, condition=condition, body=_rewritten(instr.body, rewrite))
         case ScanInstr():
             return replace(instr, body=_rewritten(instr.body, rewrite))
-        case Launch() | ExternInstr() | CallInstr():
-            return instr
         case _:
             assert_never(instr)

@@ -184,11 +184,15 @@ class Drafts:
         if into.anchor is None and only_splits(into.domain, draft.domain):
             into.domain = draft.domain
         read = [*self.read_from_memory(into), *self.read_from_memory(draft)]
-        is_plain = not self.moved(into) and not self.moved(draft)
+        moved, apart = self.moved(into) | self.moved(draft), [*between]
+        # What the one moves the other may compute, of operands that are then moved as well.
+        is_known = not apart and not any(
+            t.node in into.nodes or t.node in draft.nodes for t in moved
+        )
         into.nodes |= draft.nodes
-        into.nodes.update(between)
-        if is_plain:  # and nothing is moved by the reshapes between the two
-            into.moves = len(into.nodes), set()
+        into.nodes.update(apart)
+        if is_known or not moved:  # and nothing is moved by the reshapes between the two
+            into.moves = len(into.nodes), moved
         into.results += draft.results
         into.reads = _not_computed(read, into)
         draft.merged_into = into

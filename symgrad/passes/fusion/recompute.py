@@ -48,14 +48,14 @@ class _MadeOf:
 def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | None:
     """Return of which few tensors of `held` as large as `tensor` it is cheaply made, else None."""
     sources: set[Tensor] = set()
-    flops, pending, seen = 0, [tensor], {tensor}
+    flops, pending, seen, count = 0, [tensor], {tensor}, tensor.type.count
     while pending:
         made = pending.pop()
         flops += drafts.flops(made.node)
         if not _is_in_place_order(drafts, made) or flops > CHEAP_FLOPS or len(seen) > _MOST:
             return None
         for operand in made.node.inputs:
-            if operand.type.count * FEW_OF_MANY <= tensor.type.count:
+            if operand.type.count * FEW_OF_MANY <= count:
                 continue
             if drafts.stored(operand) in held:
                 sources.add(drafts.stored(operand))
@@ -65,7 +65,7 @@ def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | 
     most = 2 if _only_two_sums_read(drafts, tensor) else 1
     if len(sources) > most or tensor in drafts.repeated:
         return None
-    is_alike = all(source.type.count == tensor.type.count for source in sources)
+    is_alike = all(source.type.count == count for source in sources)
     is_small = all(_size(source) <= _size(tensor) for source in sources)
     return _MadeOf(sources, seen) if is_alike and is_small else None
 

@@ -7,12 +7,11 @@ its op carries it on. What a rule returns is checked here. Arguments of a user's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError
-from symgrad.graph.build import derived_from, name_scope
+from symgrad.graph.build import derived_from
 from symgrad.graph.gradient_registry import gradient_rule, has_gradient
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differentiate
@@ -230,13 +229,18 @@ def filled_from(x: Tensor, value: int) -> Tensor:
         return filled_like(x, value)
 
 
-@contextmanager
-def building_gradient_of(node: Node) -> Iterator[None]:
+class building_gradient_of(derived_from):  # noqa: N801  # called as a function
     """Derive what is built inside from `node`, in its scope, and tell errors where they arose."""
-    try:
-        with derived_from(node), name_scope(f"{node.name or node.op}_grad"):
-            yield
-    except Exception as error:
-        place = "" if node.source is None else f" ({node.source})"
-        error.add_note(f"while building the gradient of {node.op}{place}")
-        raise
+
+    __slots__ = ()
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, f"{node.name or node.definition.name}_grad")
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        error = raised[1]
+        if isinstance(error, Exception):
+            node = self._node
+            place = "" if node.source is None else f" ({node.source})"
+            error.add_note(f"while building the gradient of {node.op}{place}")

@@ -63,7 +63,10 @@ class _KnownValues:
         self._views: dict[Tensor, Node] = {}
 
     def has_all(self, tensors: Iterable[Tensor]) -> bool:
-        return all([t in self._values or t in self._views for t in tensors])
+        for tensor in tensors:  # most nodes have an operand that is not known, the first one
+            if tensor not in self._values and tensor not in self._views:
+                return False
+        return True
 
     def add(self, tensor: Tensor, value: Array) -> None:
         self._values[tensor] = value

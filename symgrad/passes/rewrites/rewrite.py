@@ -88,4 +88,5 @@ class Rewrites:
 
 def with_inputs(node: Node, inputs: tuple[Tensor, ...]) -> Node:
     """Return `node` applied to `inputs`: the same node if they are its own."""
-    return node if are_same(inputs, node.inputs) else rebuild(node, inputs)
+    is_same = inputs is node.inputs or are_same(inputs, node.inputs)
+    return node if is_same else rebuild(node, inputs)

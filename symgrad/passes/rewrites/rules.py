@@ -124,8 +124,7 @@ def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
             settled.update(zip(node.outputs, node.outputs, strict=True))
         else:
             driver.settle(node)
-    is_same = all([settled[t] is t for node in graph.nodes for t in node.outputs])
-    return graph if is_same else graph.with_roots(settled)
+    return graph if driver.is_same else graph.with_roots(settled)
 
 
 class _Permitted:
@@ -159,6 +158,7 @@ class _Driver:
     def __init__(self, graph: Graph, table: RuleTable, rewrites: Rewrites) -> None:
         self.settled: dict[Tensor, Tensor] = {}
         self.at_rest = rewrites.at_rest.setdefault(table, set())
+        self.is_same = True  # so far each tensor of the graph that is used stands for itself
         self._table = table
         self._rewrites = rewrites
         self._replaced: dict[Node, Tensor] = {}
@@ -232,6 +232,7 @@ class _Driver:
         for old, new in zip(node.outputs, outputs, strict=True):
             settled[old] = new
             if old is not new and old in self._given:
+                self.is_same = False
                 self._use(new, self._given[old])
 
     def _use(self, settled: Tensor, times: int) -> None:

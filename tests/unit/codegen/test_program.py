@@ -1,14 +1,12 @@
 """Programs: which calls share a kernel, and steps so long that they are cut into parts."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm import module
 from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.program.language import Program, buffers_of, mentions_of
+from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.print import print_program
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.target import target_named
@@ -126,13 +124,6 @@ def test_a_loop_variable_that_stays_is_not_written():
     text = print_program(program_of(Graph(looped[1:], [x, w])))
     assert text.count("first loop variable") == 3
     assert text.count("next loop variable") == 1
-
-
-def test_mentions_are_what_a_program_names_however_often_they_were_counted_down():
-    x, w, h = unrolled(8)
-    program = program_of(Graph([h], [x, w]))
-    mentions_of(program).clear()
-    assert mentions_of(program) == Counter(buffers_of(program.all_instrs))
 
 
 def test_a_kernel_that_many_launches_share_is_rewritten_once():

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.compiler import emit_linkable
-from symgrad.cost_model import MIN_SIMILAR_KERNELS
+from symgrad.cost_model import CALLS_IN_FUNCTION, MIN_SIMILAR_KERNELS
 from symgrad.runtime.step import Step
 
 MANY = MIN_SIMILAR_KERNELS + 4
@@ -62,15 +62,18 @@ def test_kernels_that_differ_in_more_than_sizes_are_not_merged():
     assert not similar(step)
 
 
-def test_what_calls_a_merged_kernel_is_linked_and_not_optimized():
-    step, _ = updates([16 * n + 3 for n in range(5, 5 + MANY)])
+def test_what_calls_merged_kernels_calls_one_function_and_is_not_optimized():
+    assert CALLS_IN_FUNCTION < 2 * MANY <= 2 * CALLS_IN_FUNCTION
+    step, _ = updates([16 * n + 3 for n in range(5, 5 + MANY)] * 2)
     executable = step.executable
     module = emit_linkable(executable.program, executable.options.target)
     (kernel,) = module.kernels
     assert module.calls is not None
-    assert len(re.findall(rf'call void @"{kernel}"', module.calls)) == MANY
-    assert '@"k0"' in module.calls
-    assert '@"k0"' not in module.computing
+    sizes = re.findall(rf'call void @"{kernel}"\(ptr .*, i64 (\d+)\)', module.calls)
+    assert len(sizes) == 2 * MANY == 2 * len(set(sizes))
+    # Nothing stands between the two: a function for each kernel took LLVM longer than all else.
+    assert not re.search(r'@"k\d+"', module.emitted)
+    assert module.calls.count("define ") == 3
 
 
 def test_a_merged_kernel_is_shown_with_the_function_that_does_its_work():
