@@ -57,6 +57,7 @@ from symgrad.cost_model import (
     MOST_ROWS_ON_THEIR_WAY,
     SHARE_HELD,
     SHARE_OF_ROWS_APART,
+    SHARE_OF_ROWS_TOGETHER,
 )
 from symgrad.graph.dtypes import DType, int64
 from symgrad.records import dataclass, replace
@@ -143,7 +144,7 @@ def _are_near(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
     rows = set(accesses(fold.body))
     nbytes = fold.extent * sum(params[name].dtype.itemsize for name, _ in rows)
     memory = target.memory
-    return nbytes <= SHARE_OF_ROWS_APART * memory.l1_bytes or len(rows) <= memory.l1_ways
+    return nbytes <= SHARE_OF_ROWS_TOGETHER * memory.l1_bytes or len(rows) <= memory.l1_ways
 
 
 def _rows_kept(stages: Sequence[StageBody], scratch: Mapping[str, int], apart: int) -> int:
