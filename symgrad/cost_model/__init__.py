@@ -46,7 +46,9 @@ EVEN = 0.85
 LEAST_SPEED_UP, LEAST_EVENED = 1.3, 1.02  # what an uneven cut, and one in a panel, must bring
 UNCUT = 64  # iterations of a vector loop that are not cut: whole cache lines of any dtype
 # Of a long fold with few results, which is cut by its shape alone: so the order of its sum, too.
-PIECES = 32
+# Rows that are added up come in fewer pieces, of so many rows at least: each has sums of its own,
+# which are cleared, stored and read again.
+PIECES, LEAST_PIECES, ROWS_OF_A_PIECE = 32, 8, 32
 PIECE_MULTIPLE = 64  # elements: the vectors of a piece lie on whole cache lines
 ENOUGH_RESULTS = 32  # from here on threads share these; neighbours in vectors count as one
 RESULTS_TOGETHER = 64
@@ -98,6 +100,7 @@ LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row i
 # Rows of a stage at most, and times the rows that the first one waits for; the share of registers.
 ROWS_A_STAGE, LEAST_PIPELINED, SHARE_HELD = 8, 8, 0.75
 SHARE_OF_ROWS_APART, MOST_ROWS_ON_THEIR_WAY = 0.75, 2  # of L1: what stages 2 rows or 1 apart reach
+SHARE_OF_ROWS_TOGETHER = 0.625  # of L1: what all stages reach at once of more rows than it has ways
 SHARE_OF_COLUMN_SUMS, SHARE_OF_ROWS_ASKED = 0.5, 0.25  # of L1; of L2, by next rows of windows
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 

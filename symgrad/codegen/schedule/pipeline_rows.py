@@ -47,7 +47,7 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.codegen.loops.next_rows import read_first
-from symgrad.codegen.loops.rewrite import buffers_used, index_names, substitute_variable
+from symgrad.codegen.loops.rewrite import accesses, buffers_used, index_names, substitute_variable
 from symgrad.codegen.schedule.contract_rows import change_indices, of_row
 from symgrad.codegen.schedule.stage_parts import StageBody, StagePart, carried_vectors, joined_folds
 from symgrad.codegen.target import Target
@@ -57,6 +57,7 @@ from symgrad.cost_model import (
     MOST_ROWS_ON_THEIR_WAY,
     SHARE_HELD,
     SHARE_OF_ROWS_APART,
+    SHARE_OF_ROWS_TOGETHER,
 )
 from symgrad.graph.dtypes import DType, int64
 from symgrad.records import dataclass, replace
@@ -115,6 +116,8 @@ def pipeline_rows(
     before = (s for part in parts for s in part.before)
     after = (s for part in parts for s in part.after)
     joined = joined_folds(parts, column, min(extents), min(lanes))
+    if apart == 1 and not _are_near(joined, params, target):
+        return None
     asking = replace(joined, asks=_asks(joined, params, target))
     body = (*placed, *before, asking, *after)
     pipelined = replace(loop, extent=loop.extent + delay, body=body, ordered=True)
@@ -130,6 +133,18 @@ def _asks(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
     total = sum(params[name].nbytes for name in set().union(*buffers_used(fold.body)))
     least = LEAST_ROW_ASKED if target.follows_pages else 1
     return fold.extent * min(read, default=0) >= least and total > target.memory.l2_bytes
+
+
+def _are_near(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
+    """Return whether the nearest cache has what all stages reach of their rows.
+
+    Of rows that are too long for that it has a line each, whose places are alike where rows are
+    some pages long: as many as it has ways.
+    """
+    rows = set(accesses(fold.body))
+    nbytes = fold.extent * sum(params[name].dtype.itemsize for name, _ in rows)
+    memory = target.memory
+    return nbytes <= SHARE_OF_ROWS_TOGETHER * memory.l1_bytes or len(rows) <= memory.l1_ways
 
 
 def _rows_kept(stages: Sequence[StageBody], scratch: Mapping[str, int], apart: int) -> int:

@@ -46,7 +46,14 @@ from symgrad.codegen.schedule.vectorize import (
     nested,
     perfect_nest,
 )
-from symgrad.cost_model import ENOUGH_RESULTS, PIECE_MULTIPLE, PIECES, RESULTS_TOGETHER
+from symgrad.cost_model import (
+    ENOUGH_RESULTS,
+    LEAST_PIECES,
+    PIECE_MULTIPLE,
+    PIECES,
+    RESULTS_TOGETHER,
+    ROWS_OF_A_PIECE,
+)
 from symgrad.records import dataclass, replace
 
 
@@ -92,11 +99,16 @@ def _plan(statement: Stmt, least_cycles: float) -> _Plan | None:
         return None
     if _results(loops, fold) >= ENOUGH_RESULTS:
         return None
-    piece = longest.extent // PIECES
+    piece = longest.extent // _pieces(longest.extent)
     if piece >= 2 * PIECE_MULTIPLE:
         piece -= piece % PIECE_MULTIPLE
     cut = divmod(longest.extent, piece)
     return _Plan(tuple(loops), fold, after, longest.var, piece, *cut)
+
+
+def _pieces(terms: int) -> int:
+    """Return how many pieces a fold of so many terms, or rows of them, is cut into."""
+    return min(PIECES, max(LEAST_PIECES, terms // ROWS_OF_A_PIECE))
 
 
 def _results(loops: Sequence[For], fold: Fold) -> int:

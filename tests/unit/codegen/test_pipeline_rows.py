@@ -25,6 +25,12 @@ def _pipelined(text: str, target: Target = TARGET) -> Kernel:
     return distribute_rows(parse_kernel(text), target, pipelines=True)
 
 
+def _loop(kernel: Kernel) -> For:
+    loop = kernel.body[-1]
+    assert isinstance(loop, For)
+    return loop
+
+
 def test_each_stage_does_another_row_in_one_loop():
     kernel = _pipelined(ROWS)
     verify_kernel(kernel)
@@ -81,6 +87,32 @@ def test_rows_are_two_apart_where_the_nearest_cache_holds_them():
     assert list(apart.values()) == [0, 1, 2]
 
 
+def test_more_rows_than_the_nearest_cache_has_ways_are_short_ones():
+    one = replace(TARGET, memory=replace(TARGET.memory, l1_bytes=4 << 10))
+    assert rows_in_pipeline(_loop(_pipelined(ROWS, one))) == (512, 3, 1)
+    # Two rows of x, two of e and one of y are 2,560 bytes.
+    few_ways = replace(one, memory=replace(one.memory, l1_ways=4))
+    assert rows_in_pipeline(_loop(_pipelined(ROWS, few_ways))) == (512, 3, 1)
+    less = replace(few_ways, memory=replace(few_ways.memory, l1_bytes=3 << 10))
+    assert distribute_rows(parse_kernel(ROWS), less, pipelines=True) == parse_kernel(ROWS)
+
+
+@pytest.mark.parametrize(("columns", "is_pipelined"), [(512, True), (768, False), (1024, False)])
+def test_softmax_with_its_gradient_is_no_pipeline_of_long_rows(columns, is_pipelined):
+    x, g = sg.placeholder((256, columns)), sg.placeholder((256, columns))
+    y = sg.nn.softmax(x)
+    step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
+    reasons = [reason for kernel in step.kernels for reason in kernel.reasons]
+    assert any("4 stages of 256 rows" in reason for reason in reasons) == is_pipelined
+
+
+def test_long_rows_of_few_arrays_are_pipelined():
+    x = sg.placeholder((64, 4096))
+    step = sg.compile([x], sg.nn.logsumexp(x, axis=-1), target="x86-64-v4")
+    reasons = [reason for kernel in step.kernels for reason in kernel.reasons]
+    assert any("2 stages of 64 rows" in reason for reason in reasons)
+
+
 def test_sums_that_do_not_fit_in_registers_are_in_no_pipeline():
     few = replace(TARGET, vector_registers=4)
     assert distribute_rows(parse_kernel(ROWS), few, pipelines=True) == parse_kernel(ROWS)
@@ -96,7 +128,7 @@ def test_a_function_of_rows_has_the_same_bits(function, threads, rows):
 
 
 def test_long_rows_that_no_cache_of_a_core_holds_are_asked_for():
-    x, g = sg.placeholder((256, 1024)), sg.placeholder((256, 1024))
+    x, g = sg.placeholder((512, 512)), sg.placeholder((512, 512))
     y = sg.nn.softmax(x)
     step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
     (kernel,) = step.kernels
@@ -112,11 +144,11 @@ def test_long_rows_that_no_cache_of_a_core_holds_are_asked_for():
     (fold,) = (s for s in rows.body if isinstance(s, Fold))
     places = [index.terms[0] for _, index in read_first(fold)]
     checks = [s.name for s in rows.body if isinstance(s, Check)]
-    assert places == [(checks[0], 1024), (checks[2], 1024)]  # the first stages that read x and g
+    assert places == [(checks[0], 512), (checks[2], 512)]  # the first stages that read x and g
 
 
 def test_rows_of_results_are_asked_for_where_no_cache_of_a_core_holds_them():
-    x, g = sg.placeholder((256, 1024)), sg.placeholder((256, 1024))
+    x, g = sg.placeholder((512, 512)), sg.placeholder((512, 512))
     y = sg.nn.softmax(x)
     step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
     (kernel,) = step.kernels
@@ -127,7 +159,7 @@ def test_rows_of_results_are_asked_for_where_no_cache_of_a_core_holds_them():
     (fold,) = (s for s in rows.body if isinstance(s, Fold))
     params = {param.name: param for param in parsed.params}
     found = results_ahead(fold, params, TARGET)
-    outputs = {p.name for p in parsed.params if p.mode == "out" and p.count == 256 * 1024}
+    outputs = {p.name for p in parsed.params if p.mode == "out" and p.count == 512 * 512}
     assert {buffer for buffer, _ in found} == outputs
     assert {index.const for _, index in found} == {256}
     assert results_ahead(fold, params, replace(TARGET, follows_pages=True)) == []

@@ -90,7 +90,7 @@ def test_results_that_read_one_number_each_lie_no_nearer_for_that():
     assert of(sg.sum(sg.square(x - mean), axis=1)) == [("For", 256), ("Fold", 1024)]
     # Down the columns they do lie side by side.
     assert of(sg.sum(sg.square(x - mean), axis=0)) == [
-        ("For", 32), ("For", 1024), ("Fold", 8), ("For", 1024), ("Fold", 32),
+        ("For", 8), ("For", 1024), ("Fold", 32), ("For", 1024), ("Fold", 8),
     ]  # fmt: skip
 
 
@@ -123,6 +123,15 @@ def test_pieces_hold_each_element_once(count):
     x, y = np.arange(count, dtype=np.float32), np.zeros(1, np.float32)
     assert run_kernel(split(SUM.format(count), 0), {"x": x, "y": y}) == 0
     assert y[0] == count * (count - 1) // 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "pieces"), [(64, 8), (65, 8), (256, 8), (512, 16), (1024, 32), (4096, 32)]
+)
+def test_rows_that_are_added_up_are_in_pieces_of_some(rows, pieces):
+    kernel = split(kernel_from(sg.sum(sg.placeholder((rows, 1500)), axis=0)), 0)
+    (whole, *_) = extents(kernel)
+    assert whole == ("For", pieces)
 
 
 X = sg.placeholder((70, 3, 9), "float64", name="x")
