@@ -8,7 +8,13 @@ from __future__ import annotations
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy, Target
-from symgrad.cost_model.products import FEW_READS, MANY_READS, SEVERAL_READS
+from symgrad.cost_model.products import (
+    FEW_READS,
+    LEAST_COLUMNS_PACKED,
+    LEAST_TERMS_PACKED,
+    MANY_READS,
+    SEVERAL_READS,
+)
 from symgrad.records import replace
 
 
@@ -28,8 +34,8 @@ def pack_panels(plan: ContractPlan, target: Target) -> ContractPlan:
     is_dear = is_dear or _has_conflict_misses(plan, target)
     if plan.lacks_padding or not (converts or is_dear):
         left = "none"
-    if plan.pack_left == "windows":
-        left = "windows"
+    if plan.pack_left != "none":
+        left = plan.pack_left
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
     # What leaves room in the shared cache is read where it is; more pays for being packed, unless
     # short blocks of it are read.
@@ -45,6 +51,30 @@ def pack_panels(plan: ContractPlan, target: Target) -> ContractPlan:
     if left == right == "none":
         return plan
     return replace(plan, pack_left=left, pack_right=right)
+
+
+def with_packed_left(plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` with a left that is packed for tiles of any width, if it pays.
+
+    It does where panels come late from the second-level cache, and tiles read it often: then a step
+    of k of a tile is a part of one line, and a tile of more rows and fewer vectors brings fewer
+    lines near. Read where they lie, rows that share few sets of the first-level cache let it have
+    few of them, and terms that lie pages apart are packed anyway.
+    """
+    left, memory = plan.left, target.memory
+    is_late = target.near_ahead > 0 and plan.dtype == plan.compute and plan.k >= LEAST_TERMS_PACKED
+    size = plan.rows * plan.columns * plan.compute.itemsize
+    is_long = plan.columns >= LEAST_COLUMNS_PACKED and size > memory.l2_bytes
+    has_digits = left.row_digits or left.column_digits or plan.right.row_digits
+    if not (is_late and is_long) or has_digits or plan.borders or plan.pack_left != "none":
+        return plan
+    apart = abs(left.row_stride) * plan.dtype.itemsize
+    is_along = left.column_stride == 1 and apart >= memory.line_bytes
+    is_crowded = is_along and memory.lines_kept(apart) <= 2 * memory.l1_ways
+    is_across = left.row_stride == 1 and is_far(plan, memory)
+    if not (is_crowded or is_across):
+        return plan
+    return replace(plan, pack_left=_panel_packing(left.row_stride, left.column_stride))
 
 
 def packs_within(plan: ContractPlan) -> bool:
