@@ -43,6 +43,7 @@ WINDOW_TERMS = 800
 LEAST_TERMS = 64
 LONG_SUM = 8  # blocks of k from which on a sum is long
 LONG_SUM_ACROSS = 2  # and where rows of the left lie side by side: panels are in the first cache
+SHARE_OF_LINES = 0.25  # of the first cache, for lines of a left that one tile leaves to the next
 PANEL_SHARE = 0.75  # of the first cache, for the panel beside which lines come from the second
 # Terms of a sum between which it pays to bring a tile to memory and back, at the least.
 SHORT_BLOCK = 192

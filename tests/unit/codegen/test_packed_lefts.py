@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
+from symgrad.codegen.contract.plans.packing import lines_further
 from symgrad.codegen.target import Target, target_named
 from symgrad.cost_model.products import step_cycles
 from symgrad.graph import dtypes
@@ -72,3 +73,25 @@ def test_lines_that_come_late_cost_more_than_those_that_are_there() -> None:
     assert min(cost, key=lambda shape: cost[shape]) == (14, 2)
     near = {shape: step_cycles(*shape) / (shape[0] * shape[1]) for shape in shapes}
     assert min(near, key=lambda shape: near[shape]) == (9, 3)
+
+
+@pytest.mark.parametrize("form", ["TN", "TT"])
+def test_tiles_of_rows_side_by_side_begin_with_a_line_or_divide_one(form: str) -> None:
+    single, double = (
+        plan_of((256, 256, 256), form, dtype) for dtype in (dtypes.float32, dtypes.float64)
+    )
+    assert (single.tile_rows, single.tile_columns, single.pack_left) == (8, 48, "none")
+    # Of whole lines nothing is left for the next tile: they are not packed for that either.
+    assert (double.tile_rows, double.tile_columns, double.pack_left) == (8, 24, "none")
+    far = plan_of((512, 512, 512), form, dtypes.float64)
+    assert (far.tile_rows, far.pack_left) == (8, "copy")  # that cache has not all of them
+    for found in (single, double):
+        assert lines_further(found, LATE.memory) == 0.0
+    assert lines_further(replace(single, tile_rows=9), LATE.memory) == 0.5
+
+
+def test_lines_that_stay_from_tile_to_tile_are_read_in_parts() -> None:
+    assert plan_of((512, 512, 64), "TN").tile_rows != 8
+    assert plan_of((512, 512, 128), "TN").tile_rows == 8
+    assert plan_of((512, 512, 128), "TN", target=V4).tile_rows != 8
+    assert plan_of((256, 32, 2048), "TN").tile_rows == 14  # one panel reads each line once

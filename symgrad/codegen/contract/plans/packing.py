@@ -14,6 +14,7 @@ from symgrad.cost_model.products import (
     LEAST_TERMS_PACKED,
     MANY_READS,
     SEVERAL_READS,
+    SHARE_OF_LINES,
 )
 from symgrad.records import replace
 
@@ -77,6 +78,29 @@ def with_packed_left(plan: ContractPlan, target: Target) -> ContractPlan:
     return replace(plan, pack_left=_panel_packing(left.row_stride, left.column_stride))
 
 
+def reads_late(plan: ContractPlan, target: Target) -> bool:
+    """Return whether tiles read a left whose rows lie side by side, line by line, and get it late.
+
+    A few terms are lines that the nearest cache keeps from tile to tile.
+    """
+    is_across = plan.left.row_stride == 1 and plan.pack_left == "none" and plan.rows > 1
+    has_digits = plan.left.row_digits or plan.left.column_digits
+    memory = target.memory
+    is_long = plan.k * memory.line_bytes >= memory.l1_bytes * SHARE_OF_LINES
+    return target.near_ahead > 0 and is_across and is_long and not has_digits
+
+
+def lines_further(plan: ContractPlan, memory: MemoryHierarchy) -> float:
+    """Return how many lines of such a left a tile reads in a step of k beyond one, in the mean.
+
+    None if each tile begins with a line, or with a part of one that its rows divide evenly.
+    """
+    nbytes = plan.tile_rows * plan.dtype.itemsize
+    if memory.line_bytes % nbytes == 0 and plan.row_run % plan.tile_rows == 0:
+        return 0.0
+    return (nbytes - plan.dtype.itemsize) / memory.line_bytes
+
+
 def packs_within(plan: ContractPlan) -> bool:
     """Return whether the microkernel of the first tile packs a panel of the right as it reads it.
 
@@ -103,14 +127,18 @@ def _has_conflict_misses(plan: ContractPlan, target: Target) -> bool:
     A tile reads a part of a line in each step, which the nearest cache has no more when the next
     tile reads the rest of it. Packed they follow one another, which pays for several panels; but
     what follows such walks across pages has these lines in time, and of a few the second-level
-    cache has them still.
+    cache has them still. A tile of whole lines leaves no rest, if that cache has them all.
     """
     memory, apart = target.memory, abs(plan.left.column_stride) * plan.dtype.itemsize
     is_across = plan.left.row_stride == 1 and not plan.left.column_digits
     is_read_again = plan.panels > 1 and plan.row_tiles >= FEW_READS
     is_far = plan.k >= memory.near_pages and apart >= memory.line_bytes
-    is_far = is_far and plan.block_k * apart > memory.l2_bytes // 2
+    span = plan.block_k * apart
+    is_far = is_far and span > memory.l2_bytes // 2
     is_dropped = is_far and memory.lines_kept(apart) < plan.block_k
+    is_whole = plan.tile_rows * plan.dtype.itemsize >= memory.line_bytes
+    is_whole = is_whole and reads_late(plan, target) and not lines_further(plan, memory)
+    is_dropped = is_dropped and not (is_whole and span <= memory.l2_bytes)
     return is_across and is_read_again and is_dropped and not target.follows_pages
 
 

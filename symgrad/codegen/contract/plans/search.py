@@ -20,7 +20,13 @@ from symgrad.codegen.contract.plans.blocks import (
 )
 from symgrad.codegen.contract.plans.borders import share_outside, with_borders
 from symgrad.codegen.contract.plans.held import can_hold_right, held_cycles, plan_held
-from symgrad.codegen.contract.plans.packing import is_far, pack_panels, with_packed_left
+from symgrad.codegen.contract.plans.packing import (
+    is_far,
+    lines_further,
+    pack_panels,
+    reads_late,
+    with_packed_left,
+)
 from symgrad.codegen.contract.plans.pairs import (
     can_multiply_pairs,
     multiplying_cycles,
@@ -260,6 +266,9 @@ def _plan_tiles(
         if _meets_pages(packed, memory):
             panels = packed.panels if packed.pack_left == "none" else 1
             cycles += waiting_cycles("page", packed.row_tiles * packed.k * panels)
+        if packed.panels > 1 and reads_late(packed, target):
+            further = lines_further(packed, memory)
+            cycles += waiting_cycles("line", packed.row_tiles * packed.panels * packed.k * further)
         if packed.k_blocks > shape.k_blocks:
             cycles += resuming_cycles(packed.k_blocks * packed.rows * _vectors_across(plan))
         ways.append((cycles, packed))
@@ -277,6 +286,7 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
     memory = target.memory
     is_packed = plan.pack_left in ("copy", "transpose")
     of_line = plan.compute.itemsize / memory.line_bytes if is_packed else 0.0
+    is_late = not is_packed and reads_late(plan, target)
     conflicts = apart > 0 and apart % memory.page_bytes == 0 and not is_packed
     # Registers for an element of the left, and for a product where the multiplication and the
     # addition are two instructions.
@@ -288,10 +298,12 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
         if highest < 1:
             return
         highest = _whole_lines(plan, highest, memory)
-        cycles = runs * tiling_cycles(
-            plan.row_run, vectors, highest, across, plan.k, pieces, of_line=of_line
-        )
-        yield cycles, across, highest
+        part = 1 << (highest.bit_length() - 1)  # of a line, which begins with each tile
+        for high in dict.fromkeys((highest, part if is_late and part < plan.rows else highest)):
+            cycles = runs * tiling_cycles(
+                plan.row_run, vectors, high, across, plan.k, pieces, of_line=of_line
+            )
+            yield cycles, across, high
 
 
 def _vectors_across(plan: ContractPlan) -> int:
