@@ -23,6 +23,9 @@ DENSE_COLUMNS = 8  # of a product, side by side in its result: stores are vector
 # the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.
 MANY_READS = 16
 SEVERAL_READS = 8
+# Columns and terms from which on a left whose rows or terms share few sets of the first cache is
+# packed, where the second one is late: for tiles of which a step of k is a line of it, at the most.
+LEAST_COLUMNS_PACKED, LEAST_TERMS_PACKED = 1024, 512
 FEW_READS = 4  # below it never pays; from here on where steps of k crowd a few sets of the cache
 # Terms that are packed of all tiles of the left at a time, where each term is on another page.
 PACKED_TERMS = 16
@@ -40,6 +43,7 @@ WINDOW_TERMS = 800
 LEAST_TERMS = 64
 LONG_SUM = 8  # blocks of k from which on a sum is long
 LONG_SUM_ACROSS = 2  # and where rows of the left lie side by side: panels are in the first cache
+SHARE_OF_LINES = 0.25  # of the first cache, for lines of a left that one tile leaves to the next
 PANEL_SHARE = 0.75  # of the first cache, for the panel beside which lines come from the second
 # Terms of a sum between which it pays to bring a tile to memory and back, at the least.
 SHORT_BLOCK = 192
@@ -96,6 +100,8 @@ LEAST_OF_TRIANGLE, MOST_LOOKED_THROUGH, LARGEST_MASK, _LOOKED_THROUGH = 1 / 32, 
 LEAST_UNREAD, _CHOOSING = 1 / 32, 8.0
 # An element of an operand that comes from no near cache.
 _READING = 0.25
+# A line that comes late from the second-level cache, of a panel or a packed left.
+_LATE_LINE = 0.4
 # A step of k of the left whose elements lie on another page than those of the step before; a line
 # that the nearest cache does not keep, and one that it may.
 _WAITING = {"page": 6.0, "line": 1.0, "near line": 0.5}
@@ -126,29 +132,41 @@ _SQUARE_STORED = 32.0
 _HORIZONTAL = 7.0  # the sum over the lanes of one accumulator
 
 
-def step_cycles(rows: float, vectors: int) -> float:
+def step_cycles(rows: float, vectors: int, of_line: float = 0.0) -> float:
     """Return the cycles of one step of k for `rows` by `vectors` accumulators.
 
     Each row loads an element of the left, each vector one of the right. The last term prefers tiles
-    that load less, vectors twice as much, for they may come from the second-level cache.
+    that load less, vectors twice as much, for they may come from the second-level cache. Where that
+    is late, and a packed left has `of_line` of a line for each row, lines are counted.
     """
-    return max(rows * vectors, rows + vectors) / 2 + (rows + 2 * vectors) / 10
+    multiplied = max(rows * vectors, rows + vectors) / 2
+    if of_line:
+        return multiplied + _LATE_LINE * (vectors + rows * of_line)
+    return multiplied + (rows + 2 * vectors) / 10
 
 
 def tiling_cycles(
-    rows: int, vectors: int, highest: int, tile_vectors: int, k: int, pieces: int = 0
+    rows: int,
+    vectors: int,
+    highest: int,
+    tile_vectors: int,
+    k: int,
+    pieces: int = 0,
+    *,
+    of_line: float = 0.0,
 ) -> float:
     """Return the cycles of the microkernels over `rows` by `vectors`, in tiles of one shape.
 
-    The sums over `k` may be in `pieces`, each of which begins somewhere else.
+    The sums over `k` may be in `pieces`, each of which begins somewhere else. Rows of a packed left
+    that comes late are `of_line` in each step.
     """
     tiles = -(-rows // highest)
     high = rows / tiles
     across, edge = divmod(vectors, tile_vectors)
     around = _TILE + _ROW * high + _PIECE * pieces
-    cycles = tiles * across * (around + k * step_cycles(high, tile_vectors))
+    cycles = tiles * across * (around + k * step_cycles(high, tile_vectors, of_line))
     if edge:
-        cycles += tiles * (around + k * step_cycles(high, edge))
+        cycles += tiles * (around + k * step_cycles(high, edge, of_line))
     return cycles
 
 

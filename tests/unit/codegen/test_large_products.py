@@ -108,9 +108,9 @@ def test_what_the_next_epilogue_meets_is_asked_for_in_a_loop_of_its_own_if_that_
 
 
 def test_rows_that_lie_whole_pages_apart_are_asked_for_a_line_before() -> None:
-    assert kernel_of(plan_of(SLOW, 1024, 1024), SLOW).left_near == 64
-    assert kernel_of(plan_of(SLOW, 1024, 1000), SLOW).left_near == 0
-    assert kernel_of(plan_of(V4, 1024, 1024), V4).left_near == 0
+    assert kernel_of(plan_of(SLOW, 512, 1024), SLOW).left_near == 64
+    assert kernel_of(plan_of(SLOW, 512, 1000), SLOW).left_near == 0
+    assert kernel_of(plan_of(V4, 512, 1024), V4).left_near == 0
 
 
 def test_a_packed_left_is_asked_for_as_its_panel_is() -> None:
@@ -201,7 +201,8 @@ def results_on(
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT", "NN+"])
 @pytest.mark.parametrize("dtype", [sg.float32, sg.float64])
 @pytest.mark.parametrize(
-    "sizes", [(300, 333, 512), (1024, 1100, 70), (200, 260, 1300), (21, 333, 100)]
+    "sizes",
+    [(300, 333, 512), (1024, 1100, 70), (200, 260, 1300), (21, 333, 100), (330, 1030, 1024)],
 )
 def test_no_bit_is_another(form: str, dtype: DType, sizes: tuple[int, int, int]) -> None:
     expected = results_on(form, dtype, sizes, 1, is_so=False)

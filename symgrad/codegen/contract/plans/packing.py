@@ -8,7 +8,14 @@ from __future__ import annotations
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy, Target
-from symgrad.cost_model.products import FEW_READS, MANY_READS, SEVERAL_READS
+from symgrad.cost_model.products import (
+    FEW_READS,
+    LEAST_COLUMNS_PACKED,
+    LEAST_TERMS_PACKED,
+    MANY_READS,
+    SEVERAL_READS,
+    SHARE_OF_LINES,
+)
 from symgrad.records import replace
 
 
@@ -28,8 +35,8 @@ def pack_panels(plan: ContractPlan, target: Target) -> ContractPlan:
     is_dear = is_dear or _has_conflict_misses(plan, target)
     if plan.lacks_padding or not (converts or is_dear):
         left = "none"
-    if plan.pack_left == "windows":
-        left = "windows"
+    if plan.pack_left != "none":
+        left = plan.pack_left
     right = _panel_packing(plan.right.column_stride, plan.right.row_stride)
     # What leaves room in the shared cache is read where it is; more pays for being packed, unless
     # short blocks of it are read.
@@ -45,6 +52,53 @@ def pack_panels(plan: ContractPlan, target: Target) -> ContractPlan:
     if left == right == "none":
         return plan
     return replace(plan, pack_left=left, pack_right=right)
+
+
+def with_packed_left(plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` with a left that is packed for tiles of any width, if it pays.
+
+    It does where panels come late from the second-level cache, and tiles read it often: then a step
+    of k of a tile is a part of one line, and a tile of more rows and fewer vectors brings fewer
+    lines near. Read where they lie, rows that share few sets of the first-level cache let it have
+    few of them, and terms that lie pages apart are packed anyway.
+    """
+    left, memory = plan.left, target.memory
+    is_late = target.near_ahead > 0 and plan.dtype == plan.compute and plan.k >= LEAST_TERMS_PACKED
+    size = plan.rows * plan.columns * plan.compute.itemsize
+    is_long = plan.columns >= LEAST_COLUMNS_PACKED and size > memory.l2_bytes
+    has_digits = left.row_digits or left.column_digits or plan.right.row_digits
+    if not (is_late and is_long) or has_digits or plan.borders or plan.pack_left != "none":
+        return plan
+    apart = abs(left.row_stride) * plan.dtype.itemsize
+    is_along = left.column_stride == 1 and apart >= memory.line_bytes
+    is_crowded = is_along and memory.lines_kept(apart) <= 2 * memory.l1_ways
+    is_across = left.row_stride == 1 and is_far(plan, memory)
+    if not (is_crowded or is_across):
+        return plan
+    return replace(plan, pack_left=_panel_packing(left.row_stride, left.column_stride))
+
+
+def reads_late(plan: ContractPlan, target: Target) -> bool:
+    """Return whether tiles read a left whose rows lie side by side, line by line, and get it late.
+
+    A few terms are lines that the nearest cache keeps from tile to tile.
+    """
+    is_across = plan.left.row_stride == 1 and plan.pack_left == "none" and plan.rows > 1
+    has_digits = plan.left.row_digits or plan.left.column_digits
+    memory = target.memory
+    is_long = plan.k * memory.line_bytes >= memory.l1_bytes * SHARE_OF_LINES
+    return target.near_ahead > 0 and is_across and is_long and not has_digits
+
+
+def lines_further(plan: ContractPlan, memory: MemoryHierarchy) -> float:
+    """Return how many lines of such a left a tile reads in a step of k beyond one, in the mean.
+
+    None if each tile begins with a line, or with a part of one that its rows divide evenly.
+    """
+    nbytes = plan.tile_rows * plan.dtype.itemsize
+    if memory.line_bytes % nbytes == 0 and plan.row_run % plan.tile_rows == 0:
+        return 0.0
+    return (nbytes - plan.dtype.itemsize) / memory.line_bytes
 
 
 def packs_within(plan: ContractPlan) -> bool:
@@ -73,14 +127,18 @@ def _has_conflict_misses(plan: ContractPlan, target: Target) -> bool:
     A tile reads a part of a line in each step, which the nearest cache has no more when the next
     tile reads the rest of it. Packed they follow one another, which pays for several panels; but
     what follows such walks across pages has these lines in time, and of a few the second-level
-    cache has them still.
+    cache has them still. A tile of whole lines leaves no rest, if that cache has them all.
     """
     memory, apart = target.memory, abs(plan.left.column_stride) * plan.dtype.itemsize
     is_across = plan.left.row_stride == 1 and not plan.left.column_digits
     is_read_again = plan.panels > 1 and plan.row_tiles >= FEW_READS
     is_far = plan.k >= memory.near_pages and apart >= memory.line_bytes
-    is_far = is_far and plan.block_k * apart > memory.l2_bytes // 2
+    span = plan.block_k * apart
+    is_far = is_far and span > memory.l2_bytes // 2
     is_dropped = is_far and memory.lines_kept(apart) < plan.block_k
+    is_whole = plan.tile_rows * plan.dtype.itemsize >= memory.line_bytes
+    is_whole = is_whole and reads_late(plan, target) and not lines_further(plan, memory)
+    is_dropped = is_dropped and not (is_whole and span <= memory.l2_bytes)
     return is_across and is_read_again and is_dropped and not target.follows_pages
 
 

@@ -20,7 +20,13 @@ from symgrad.codegen.contract.plans.blocks import (
 )
 from symgrad.codegen.contract.plans.borders import share_outside, with_borders
 from symgrad.codegen.contract.plans.held import can_hold_right, held_cycles, plan_held
-from symgrad.codegen.contract.plans.packing import is_far, pack_panels
+from symgrad.codegen.contract.plans.packing import (
+    is_far,
+    lines_further,
+    pack_panels,
+    reads_late,
+    with_packed_left,
+)
 from symgrad.codegen.contract.plans.pairs import (
     can_multiply_pairs,
     multiplying_cycles,
@@ -149,10 +155,13 @@ def _ways(
     if ways := _ways_by_channels(plan, result, target):
         return ways
     turned = replace(plan, vector_axis="m")
-    ways = _plan_tiles(plan, result.column_stride, target, borders=borders)
+    ways = _plan_tiles(
+        with_packed_left(plan, target), result.column_stride, target, borders=borders
+    )
     if not plan.borders:
         least = min((cycles for cycles, _ in ways), default=math.inf)
-        ways += _plan_tiles(turned, result.row_stride, target, least)
+        packed = with_packed_left(turned, target)
+        ways += _plan_tiles(packed, result.row_stride, target, least)
     if plan.k > 0 and min(plan.m, plan.n) <= SHORT_OPERAND and not has_digits(plan):
         ways.append(_plan_dots(plan, result.column_stride, target))
         ways.append(_plan_dots(turned, result.row_stride, target))
@@ -257,6 +266,9 @@ def _plan_tiles(
         if _meets_pages(packed, memory):
             panels = packed.panels if packed.pack_left == "none" else 1
             cycles += waiting_cycles("page", packed.row_tiles * packed.k * panels)
+        if packed.panels > 1 and reads_late(packed, target):
+            further = lines_further(packed, memory)
+            cycles += waiting_cycles("line", packed.row_tiles * packed.panels * packed.k * further)
         if packed.k_blocks > shape.k_blocks:
             cycles += resuming_cycles(packed.k_blocks * packed.rows * _vectors_across(plan))
         ways.append((cycles, packed))
@@ -272,7 +284,10 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
     apart = abs(plan.left.row_stride) * plan.dtype.itemsize
     # Rows that lie a whole page apart fall on one set of the first-level cache.
     memory = target.memory
-    conflicts = apart > 0 and apart % memory.page_bytes == 0
+    is_packed = plan.pack_left in ("copy", "transpose")
+    of_line = plan.compute.itemsize / memory.line_bytes if is_packed else 0.0
+    is_late = not is_packed and reads_late(plan, target)
+    conflicts = apart > 0 and apart % memory.page_bytes == 0 and not is_packed
     # Registers for an element of the left, and for a product where the multiplication and the
     # addition are two instructions.
     spare = 1 if target.has_fma and plan.compute.is_float else 2
@@ -283,8 +298,12 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
         if highest < 1:
             return
         highest = _whole_lines(plan, highest, memory)
-        cycles = runs * tiling_cycles(plan.row_run, vectors, highest, across, plan.k, pieces)
-        yield cycles, across, highest
+        part = 1 << (highest.bit_length() - 1)  # of a line, which begins with each tile
+        for high in dict.fromkeys((highest, part if is_late and part < plan.rows else highest)):
+            cycles = runs * tiling_cycles(
+                plan.row_run, vectors, high, across, plan.k, pieces, of_line=of_line
+            )
+            yield cycles, across, high
 
 
 def _vectors_across(plan: ContractPlan) -> int:
@@ -296,9 +315,12 @@ def _whole_lines(plan: ContractPlan, highest: int, memory: MemoryHierarchy) -> i
     """Return how high tiles may be, of at most `highest` rows, that read whole lines of the left.
 
     Where its rows lie side by side and a vector is a line, a tile of some rows more than a vector
-    would read another line in each step of k, and is padded to two where it is packed.
+    would read another line in each step of k, and is padded to two where it is packed. Of a left
+    that is packed for any width, a step of a tile is one line at the most.
     """
     is_line = plan.lanes * plan.dtype.itemsize == memory.line_bytes
+    if plan.pack_left in ("copy", "transpose"):
+        return min(highest, memory.line_bytes // plan.compute.itemsize)
     are_beside = is_line and plan.left.row_stride == 1 and not has_digits(plan)
     if not are_beside or highest < plan.lanes or plan.rows <= highest:
         return highest

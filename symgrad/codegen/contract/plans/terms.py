@@ -20,6 +20,9 @@ def choose_block_k(plan: ContractPlan, target: Target, across: int) -> int:
         return plan.block_k
     size_of, memory = plan.compute.itemsize, target.memory
     whole, part = _terms_at_once(plan, target)
+    if plan.pack_left in ("copy", "transpose"):
+        # Of a panel and of the left that is packed beside it, the second-level cache has room.
+        whole = part = min(memory.near_terms[0], memory.l2_bytes // (4 * across * size_of))
     is_across = plan.left.row_stride == 1 and _lies_evenly(plan)
     long = LONG_SUM_ACROSS if is_across else LONG_SUM
     if plan.k >= long * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
