@@ -176,8 +176,8 @@ INSTRS_OF_PRODUCTS = 128
 # What the last of such products make of longer rows is in memory for so many columns at a time.
 BYTES_OF_ROW_CHUNK = 1 << 18
 COLUMNS_OF_CHUNK = 256
-# In one kernel. What is done with a matrix are loops behind each other, for which LLVM takes as long
-# as for kernels of their own: causal attention of 1,024 queries has 857 with its gradients.
+# In one kernel. What is done with a matrix are loops behind each other: LLVM takes as long for them
+# as for kernels of their own. Causal attention of 1,024 queries has 857 with its gradients.
 MOST_STATEMENTS_OF_BATCH = 1024
 MOST_STATEMENTS_OF_BLOCK = 352
 # Rows that a product reaches a piece of are asked for if further apart: no processor follows that.
