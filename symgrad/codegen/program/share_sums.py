@@ -24,15 +24,20 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import (
     Atom,
+    Check,
+    Fold,
     For,
     Index,
     Kernel,
     Let,
     Load,
+    Mode,
     Op,
     Param,
+    Prefix,
     Product,
     Ref,
+    SortRows,
     Stmt,
     Store,
 )
@@ -158,7 +163,7 @@ class SumsShared:
             known = changed.get(addend.position, addend.of)
             name = f"sums{len(known.fusion.shared)}"
             shared = SharedSums(name, last.size, begun // addend.columns, addend is last)
-            mode = "inout" if begun else "out"
+            mode: Mode = "inout" if begun else "out"
             param = replace(addend.param, name=name, count=count, mode=mode)
             params = [p for p in known.fusion.params if p != addend.param or addend is last]
             made = replace(
@@ -214,20 +219,28 @@ def _parts_of(kernel: Kernel) -> list[_Part] | None:
         loads: dict[str, Index] = {}
         unused: set[str] = set()
         for value in values:
-            match value:
-                case Let(name, Load(buffer, index)) if buffer not in loads:
-                    loads[buffer] = index
-                case Let(name, Op("add", (Ref(left), Ref(right)))) if {left, right} <= unused:
-                    unused -= {left, right}
-                case _:
-                    return None
-            unused.add(name)
+            if not isinstance(value, Let):
+                return None
+            made = value.value
+            if isinstance(made, Load) and made.buffer not in loads:
+                loads[made.buffer] = made.index
+            elif isinstance(made, Op) and len(names := _names(made) & unused) == 2:
+                unused -= names
+            else:
+                return None
+            unused.add(value.name)
         if not isinstance(store, Store) or not isinstance(store.value, Ref) or not loads:
             return None
         if unused != {store.value.name}:
             return None
         parts.append(_Part({loop.var: loop.extent for loop in loops}, loads, store))
     return parts or None
+
+
+def _names(sum_of_two: Op) -> set[str]:
+    """Return the values that an operation adds up, none if it is no addition."""
+    is_sum = sum_of_two.name == "add"
+    return {a.name for a in sum_of_two.args if isinstance(a, Ref)} if is_sum else set()
 
 
 def _columns_of(fusion: RowFusion, param: Param, size: int) -> int:
@@ -325,7 +338,7 @@ def _only(body: Sequence[Stmt], names: set[str], given: dict[str, Atom | None]) 
                 found.append(replace(statement, value=left_of_sum))
             case For():
                 found.append(replace(statement, body=_only(statement.body, names, given)))
-            case _:
+            case Let() | Check() | Product() | Fold() | Prefix() | SortRows():
                 found.append(statement)
     return tuple(found)
 
