@@ -50,7 +50,7 @@ from symgrad.codegen.schedule.split_epilogue import result_axes, row_major
 from symgrad.codegen.schedule.vectorize import perfect_nest
 from symgrad.records import dataclass, replace
 
-_Place = tuple[Argument, int]
+_WherePassed = tuple[Argument, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,11 +59,11 @@ class RowLaunch:
 
     launch: Launch
     fusion: RowFusion
-    places: Mapping[str, _Place]
+    places: Mapping[str, _WherePassed]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _AddingLoops:
     """Loops of a kernel that store the sum of what they load, each buffer at one place."""
 
     extents: dict[str, int]
@@ -135,7 +135,7 @@ class SumsShared:
         return addends if _are_nested(addends, ordered, parts) else []
 
     def _addend(
-        self, position: int, instrs: Sequence[Instr], adder: Launch, place: _Place
+        self, position: int, instrs: Sequence[Instr], adder: Launch, place: _WherePassed
     ) -> _Addend | None:
         """Return which sum over rows is at a place that nothing but the adder reads."""
         for number, instr in enumerate(instrs[:position]):
@@ -208,7 +208,7 @@ class SumsShared:
         )
 
 
-def _parts_of(kernel: Kernel) -> list[_Part] | None:
+def _parts_of(kernel: Kernel) -> list[_AddingLoops] | None:
     """Return the loops of a kernel if each stores the sum of what it loads, and nothing else is."""
     parts = []
     for statement in kernel.body:
@@ -233,7 +233,7 @@ def _parts_of(kernel: Kernel) -> list[_Part] | None:
             return None
         if unused != {store.value.name}:
             return None
-        parts.append(_Part({loop.var: loop.extent for loop in loops}, loads, store))
+        parts.append(_AddingLoops({loop.var: loop.extent for loop in loops}, loads, store))
     return parts or None
 
 
@@ -267,7 +267,9 @@ def _storing(stages: Sequence[Stage], name: str) -> Iterator[Stage]:
             yield stage
 
 
-def _are_nested(addends: Sequence[_Addend], names: Sequence[str], parts: Sequence[_Part]) -> bool:
+def _are_nested(
+    addends: Sequence[_Addend], names: Sequence[str], parts: Sequence[_AddingLoops]
+) -> bool:
     """Return whether each of the sums is of the first elements of the next one."""
     if len(addends) < 2 or len({addend.position for addend in addends}) < len(addends):
         return False
@@ -282,7 +284,7 @@ def _are_nested(addends: Sequence[_Addend], names: Sequence[str], parts: Sequenc
     return all(_is_first_of(part, by_name, names[-1]) for part in parts)
 
 
-def _is_first_of(part: _Part, sizes: Mapping[str, int], last: str) -> bool:
+def _is_first_of(part: _AddingLoops, sizes: Mapping[str, int], last: str) -> bool:
     """Return whether loops add up all sums that have an element, at its place in each matrix."""
     whole = part.loads.get(last)
     if whole is None:
