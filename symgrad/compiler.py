@@ -162,7 +162,7 @@ def _kernels(
     built = build_program(partition, machine, runner, kept)
     if kept is not None:
         kept.write()
-    program = run_program_passes(built.program, Scheduled(machine, built.alone), runner)
+    program = run_program_passes(built.program, Scheduled(machine, dict(built.alone)), runner)
     return replace(built, program=program)
 
 

@@ -33,7 +33,7 @@ from symgrad.cost_model import (
     BYTES_SWEPT,
     INSTRS_OF_PRODUCTS,
     LEAST_BYTES_IN_BLOCKS,
-    MOST_STATEMENTS_OF_BATCH,
+    MOST_STATEMENTS_OF_BLOCK,
     PIECES,
 )
 from symgrad.records import replace
@@ -120,7 +120,7 @@ class _BlockFusions:
             before, behind = gathered(instrs[position + 1 : end], joins, group.launches)
             products = sum(_has_blocks(launch.kernel) for launch in group.launches)
             length = sum(1 for _ in statements(group.body))
-            if products and len(group.launches) > 1 and length <= MOST_STATEMENTS_OF_BATCH:
+            if products and len(group.launches) > 1 and length <= MOST_STATEMENTS_OF_BLOCK:
                 instrs[position:end] = [*before, self._launch(group), *behind]
                 return True
         return False

@@ -34,6 +34,7 @@ from symgrad.codegen.program.language import (
 from symgrad.codegen.program.launch_fusions import LaunchFusions
 from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
+from symgrad.codegen.program.share_sums import RowLaunch, SumsShared
 from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
 from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
 from symgrad.codegen.schedule.parallelize import ONE_THREAD
@@ -58,7 +59,7 @@ _LABELS = 4
 def fuse_products(
     program: Program,
     machine: Machine,
-    alone: Mapping[str, Kernel],
+    alone: MutableMapping[str, Kernel],
     by_rows: MutableMapping[str, RowKernel],
 ) -> Program:
     """Fuse products with what reads their rows: return `program` with blocks of these in cache.
@@ -67,7 +68,13 @@ def fuse_products(
     nothing in what is fused, and so in the order of sums. What is made is added to `by_rows`.
     """
     pool = _RowFusions(program, machine, alone)
-    fused = rewrite_launches(program, pool.names, while_any(pool.fuse_at))
+    fuse, sums = while_any(pool.fuse_at), pool.sums_shared(alone)
+
+    def rewrite(instrs: list[Instr]) -> None:
+        fuse(instrs)
+        sums.share_in(instrs)
+
+    fused = rewrite_launches(program, pool.names, rewrite)
     by_rows.update(pool.made)
     return fused
 
@@ -210,6 +217,7 @@ class _RowFusions:
         self._fusions = LaunchFusions(program)
         self.names = self._fusions.names
         self.made: dict[str, RowKernel] = {}
+        self._launches: list[RowLaunch] = []
 
     def fuse_at(self, position: int, instrs: list[Instr]) -> bool:
         """Fuse the product at `position` with later launches, in place; return whether it was."""
@@ -295,16 +303,26 @@ class _RowFusions:
 
     def _launch(self, group: _RowGroup, own: frozenset[str]) -> Launch:
         """Return one launch for those of a group."""
-        places = group.places
         params = tuple(group.params.values())
         fusion = RowFusion(group.rows, tuple(group.stages), params, group.layouts, own, group.block)
+        launch = self._launch_of(fusion, group.places, group.launches)
+        self._launches.append(RowLaunch(launch, fusion, group.places))
+        return launch
+
+    def _launch_of(
+        self,
+        fusion: RowFusion,
+        places: Mapping[str, tuple[Argument, int]],
+        launches: Sequence[Launch],
+    ) -> Launch:
+        """Return one launch for `launches`, whose stages are those of a fusion."""
         kernel = fuse_kernels(fusion, self._machine)
         shared = self.names.shared(kernel)
         if shared.name not in self.made:
             machine = replace(self._machine, threads=ONE_THREAD)
             is_alone = self._machine.threads.count == 1
             alone = shared if is_alone else fuse_kernels(fusion, machine)
-            self.made[shared.name] = RowKernel(group.rows.batch, alone)
+            self.made[shared.name] = RowKernel(fusion.rows.batch, alone)
         arguments, starts = [], []
         for param in kernel.params:
             argument, start = places.get(param.name, (None, 0))
@@ -312,7 +330,7 @@ class _RowFusions:
                 argument, start = self._fusions.temporary(param), 0
             arguments.append(argument)
             starts.append(start)
-        labels = [launch.label for launch in group.launches]
+        labels = [launch.label for launch in launches]
         more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
         return Launch(
             " with ".join(labels[:_LABELS]) + more,
@@ -320,8 +338,16 @@ class _RowFusions:
             tuple(arguments),
             tuple(starts),
             (),
-            tuple(group.launches),
+            tuple(launches),
         )
+
+    def sums_shared(self, alone: MutableMapping[str, Kernel]) -> SumsShared:
+        """Return what lets the launches that were made share sums."""
+
+        def relaunched(row: RowLaunch) -> Launch:
+            return self._launch_of(row.fusion, row.places, row.launch.fused)
+
+        return SumsShared(self._fusions, alone, self._launches, relaunched)
 
 
 def _places(launch: Launch) -> Iterator[tuple[Argument, int]]:

@@ -5,7 +5,7 @@ They change no result, but without a plan of memory nothing can run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import KW_ONLY, field
 
 from symgrad.codegen.loops.language import Kernel
@@ -54,7 +54,7 @@ class Scheduled:
     """
 
     machine: Machine
-    alone: Mapping[str, Kernel]
+    alone: MutableMapping[str, Kernel]
     by_rows: MutableMapping[str, RowKernel] = field(default_factory=dict)
 
     @property

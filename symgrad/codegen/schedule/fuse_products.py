@@ -21,12 +21,12 @@ order of sums. What each block reads across is brought into panels before the fi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from symgrad.codegen.loops.canonical import renamed_apart
 from symgrad.codegen.loops.index_arithmetic import index_of
 from symgrad.codegen.loops.language import (
-    Accumulator,
     Const,
     Fold,
     For,
@@ -34,7 +34,6 @@ from symgrad.codegen.loops.language import (
     Kernel,
     Let,
     Load,
-    Op,
     Param,
     Product,
     Ref,
@@ -56,6 +55,7 @@ from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
 from symgrad.codegen.schedule.row_blocks import RowBlock, in_block, keep_blocks
 from symgrad.codegen.schedule.row_stages import Layouts, MatrixRows, Stage
+from symgrad.codegen.schedule.row_sums import PIECE, SharedSums, adding, adding_to_begun, total_of
 from symgrad.codegen.schedule.split_epilogue import result_axes, row_major
 from symgrad.codegen.schedule.tile_products import tile_products
 from symgrad.codegen.schedule.vectorize import nested, vectorize
@@ -70,7 +70,7 @@ from symgrad.cost_model.products import PANEL_BYTES
 from symgrad.graph.dtypes import DType
 from symgrad.records import dataclass, replace
 
-_PIECE, _BLOCK, PART, _PANEL = "piece", "block", "part", "panel"
+_BLOCK, PART, _PANEL = "block", "part", "panel"
 
 
 def rows_of_block(rows: MatrixRows, row_bytes: int) -> int:
@@ -95,7 +95,7 @@ class RowFusion:
     """Stages over the same rows, `block` of them at a time.
 
     `params` are all that they touch, of which nothing else reads `own`, and `layouts` says how what
-    they write lies there.
+    they write lies there. Sums that would be one of the params may be `shared` by kernels.
     """
 
     rows: MatrixRows
@@ -104,6 +104,7 @@ class RowFusion:
     layouts: Layouts
     own: frozenset[str]
     block: int
+    shared: Mapping[str, SharedSums] = field(default_factory=dict)
 
     @property
     def blocks(self) -> int:
@@ -130,7 +131,7 @@ class _Fusing:
         self._fusion = fusion
         self._machine = machine
         self._batch = list(zip(fusion.rows.names, fusion.rows.batch, strict=True))
-        self._loops = [*self._batch, (_PIECE, fusion.pieces)]
+        self._loops = [*self._batch, (PIECE, fusion.pieces)]
         self._params = {p.name: p for p in fusion.params if p.name not in fusion.own}
         self._before: list[Stmt] = []
         self._clearing: list[Stmt] = []
@@ -158,7 +159,7 @@ class _Fusing:
         self._is_near = all(p.nbytes <= machine.target.memory.l2_bytes for p in scratch)
         self._params |= {p.name: replace(p, count=p.count * parts) for p in scratch}
         each = fusion.blocks // fusion.pieces
-        start = index_of((_PIECE, each * fusion.block), (_BLOCK, fusion.block))
+        start = index_of((PIECE, each * fusion.block), (_BLOCK, fusion.block))
         body = self._body(RowBlock(fusion.block, start, kept), chunks)
         inside = (*self._clearing, For(_BLOCK, each, body, ordered=True))
         nest = in_parts(self._loops, shared, parts, inside)
@@ -186,10 +187,8 @@ class _Fusing:
             both = None if waits else _joined(last, statement)
             if both is not None:
                 body[-1] = both
-            elif isinstance(statement, Product) and stage.is_sum and self._fusion.blocks > 1:
-                body.append(self._into_sums(statement))
             else:
-                body.append(statement)
+                body.append(self._summed(stage, statement))
         if chunks is not None:
             body += self._in_chunks(chunks, block)
         return tuple(body)
@@ -201,10 +200,9 @@ class _Fusing:
         behind: list[Stmt] = []
         buffers = frozenset(block.kept[name].buffer for name in chunks.buffers)
         for axis, stage in zip(chunks.axes, self._fusion.stages[chunks.first :], strict=True):
-            product = in_block(self._in_panels(stage), self._fusion.rows, block)
+            statement = in_block(self._in_panels(stage), self._fusion.rows, block)
+            product = self._summed(stage, statement)
             assert isinstance(product, Product), "a chunk has products"
-            if stage.is_sum and self._fusion.blocks > 1:
-                product = self._into_sums(product)
             if axis == "inner":
                 clear, product, total = self._over_chunks(product)
                 before += clear
@@ -235,7 +233,7 @@ class _Fusing:
             vectorize(Kernel("sums", params, (loop,)), self._machine.target).body
             for loop in (clear, total)
         )
-        return first, _adding(product, name, place), last
+        return first, adding(product, name, place), last
 
     def _scheduled(self, body: Sequence[Stmt], params: tuple[Param, ...]) -> tuple[Stmt, ...]:
         """Return statements before or behind the blocks as they are scheduled."""
@@ -296,6 +294,16 @@ class _Fusing:
         self._params[name] = Param(name, dtype, count, "scratch")
         return name
 
+    def _summed(self, stage: Stage, statement: Stmt) -> Stmt:
+        """Return what a stage does in a block: a product that sums over rows adds to sums."""
+        if not stage.is_sum or not isinstance(statement, Product):
+            return statement
+        stored = [s.buffer for s in statement.body if isinstance(s, Store)]
+        shared = self._fusion.shared.get(stored[0]) if stored else None
+        if shared is not None:
+            return self._into_shared(statement, shared)
+        return self._into_sums(statement) if self._fusion.blocks > 1 else statement
+
     def _into_sums(self, product: Product) -> Product:
         """Return a product that adds to the sums of a piece; note what hands all of them on.
 
@@ -305,30 +313,46 @@ class _Fusing:
         axes = [*self._loops, *result]
         place, dtype = row_major(axes), product.dtype
         name = self._new_scratch(axes, dtype)
-        nest = [For(variable, extent, ()) for variable, extent in (*self._batch, *result)]
-        total = _total(product, name, place, self._fusion.pieces)
-        self._behind.append(nested(nest, (total, *product.body)))
+        self._hand_on(product, name, place)
         if self._fusion.blocks == self._fusion.pieces:
             return replace(product, body=(Store(name, place, Ref(product.name, dtype)),))
-        flat, count = f"{name}.i", math.prod(extent for _, extent in result)
-        own = index_of(*((v, place.coefficient(v)) for v, _ in self._loops), (flat, 1))
-        clear = For(flat, count, (Store(name, own, Const(0.0, dtype)),))
+        self._clear(product, name, place, first=0)
+        return adding(product, name, place)
+
+    def _into_shared(self, product: Product, shared: SharedSums) -> Product:
+        """Return a product that adds to sums that kernels share."""
+        fusion = self._fusion
+        around = ((v, shared.size * c) for v, c in row_major(self._loops).terms)
+        place = index_of(*around, *row_major(result_axes(product)).terms)
+        if shared.is_last and fusion.blocks > 1:
+            self._hand_on(product, shared.buffer, place)
+        if fusion.blocks > fusion.pieces:
+            self._clear(product, shared.buffer, place, first=shared.begun)
+            return adding(product, shared.buffer, place)
+        (store,) = product.body
+        assert isinstance(store, Store), "sums that are shared are stored as they are"
+        if not shared.is_last or fusion.blocks > 1:
+            store = replace(store, buffer=shared.buffer, index=place)
+        return adding_to_begun(product, place, shared, store)
+
+    def _hand_on(self, product: Product, sums: str, place: Index) -> None:
+        """Note what is done behind the blocks with the sums of all pieces."""
+        axes = (*self._batch, *result_axes(product))
+        total = total_of(product, sums, place, self._fusion.pieces)
+        nest = [For(variable, extent, ()) for variable, extent in axes]
+        self._behind.append(nested(nest, (total, *product.body)))
+
+    def _clear(self, product: Product, sums: str, place: Index, first: int) -> None:
+        """Note that the sums of a piece are cleared, from row `first` of the result on."""
+        (_, rows), (_, columns) = result_axes(product)
+        flat, count = f"{sums}.{product.name}", (rows - first) * columns
+        if not count:
+            return
+        own = [(v, place.coefficient(v)) for v, _ in self._loops]
+        at = index_of(*own, (flat, 1), const=first * columns)
+        clear = For(flat, count, (Store(sums, at, Const(0.0, product.dtype)),))
         alone = Kernel("clear", tuple(self._params.values()), (clear,))
         self._clearing += vectorize(alone, self._machine.target).body
-        return _adding(product, name, place)
-
-
-def _adding(product: Product, sums: str, place: Index) -> Product:
-    """Return a product that adds to what is in a buffer, instead of what is done with it."""
-    old, new = (Ref(f"{product.name}.{word}", product.dtype) for word in ("old", "new"))
-    return replace(
-        product,
-        body=(
-            Let(old.name, Load(sums, place, product.dtype)),
-            Let(new.name, Op("add", (old, Ref(product.name, product.dtype)), product.dtype)),
-            Store(sums, place, new),
-        ),
-    )
 
 
 def _joined(first: Stmt | None, second: Stmt) -> For | None:
@@ -367,24 +391,3 @@ def in_parts(
     around = (For(variable, extent, (), ordered=True) for variable, extent in extents)
     part = For(PART, parts, (), parallel=1 if parts > 1 else None, ordered=parts == 1)
     return nested([part, *around], inside)
-
-
-def _total(product: Product, sums: str, place: Index, pieces: int) -> Stmt:
-    """Return what binds the name of a product to the sum over all pieces."""
-    dtype = product.dtype
-    if pieces == 1:
-        at = substitute_variable(place, _PIECE, Index())
-        return Let(product.name, Load(sums, at, dtype))
-    item, left, right, both = (f"{product.name}.{w}" for w in ("item", "left", "right", "both"))
-    return Fold(
-        (Accumulator(product.name, Const(0.0, dtype)),),
-        _PIECE,
-        pieces,
-        1,
-        (Let(item, Load(sums, place, dtype)),),
-        (Ref(item, dtype),),
-        (left,),
-        (right,),
-        (Let(both, Op("add", (Ref(left, dtype), Ref(right, dtype)), dtype)),),
-        (Ref(both, dtype),),
-    )

@@ -10,15 +10,21 @@ After, the first kernel makes the slope, which is all that is kept for the secon
     group 0 (%x, %w) { %z = matmul %x, %w; %t = tanh %z; ...; %s = ... %z, %t } -> %s, %y
     group 1 (%s, %g) { %1 = multiply %g, %s } -> %1
 
+And what a concat takes, made element by element of a product, is an epilogue of that, which writes
+it where it belongs: the concat would read the product and write it again.
+
 As `recompute.py`, this looks at a first draft of a partition, and has a say in the second.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from symgrad.cost_model import FEW_OF_MANY, MAX_NODES
 from symgrad.graph.node import Node, Tensor
-from symgrad.graph.structures import View
+from symgrad.graph.structures import Contract, Place, View
 from symgrad.passes.fusion.draft import Draft, Drafts
+from symgrad.passes.fusion.placing import keeps_rows
 from symgrad.records import dataclass
 
 
@@ -42,6 +48,23 @@ def less_if_early(drafts: Drafts) -> list[Early]:
         for producer, arrays in _kept_for(drafts, draft):
             tensor = _made_of(drafts, draft, producer, arrays)
             found += [] if tensor is None else [Early(tensor, arrays[0])]
+    return found
+
+
+def placed_if_early(drafts: Drafts) -> list[Early]:
+    """Return what a Place takes that is made of a product which nothing else reads."""
+    found = []
+    for draft in drafts.all:
+        anchor = draft.anchor
+        if draft.merged_into is not None or anchor is None:
+            continue
+        spec = drafts.specs[anchor]
+        if not isinstance(spec, Place):
+            continue
+        for number, piece in enumerate(anchor.inputs):
+            if piece.node in draft.nodes and keeps_rows(piece, anchor, spec, number):
+                product = _product_of(drafts, draft, piece)
+                found += [] if product is None else [Early(piece, product)]
     return found
 
 
@@ -108,6 +131,38 @@ def _cone(drafts: Drafts, draft: Draft, last: Node, there: set[Node]) -> set[Nod
         cone |= inner
         pending += inner
     return cone
+
+
+def _within(drafts: Drafts, draft: Draft, last: Node) -> set[Node] | None:
+    """Return the nodes of `draft` that `last` needs, None if not all are element by element."""
+    cone, pending = {last}, [last]
+    while pending:
+        node = pending.pop()
+        if not _is_one_to_one(drafts, node):
+            return None
+        inner = {t.node for t in node.inputs} & draft.nodes - cone
+        cone |= inner
+        pending += inner
+    return cone
+
+
+def _product_of(drafts: Drafts, draft: Draft, piece: Tensor) -> Tensor | None:
+    """Return the product that `draft` makes `piece` of, both of which nothing else there reads."""
+    cone = _within(drafts, draft, piece.node)
+    if cone is None or len(cone) >= MAX_NODES:
+        return None
+    others = Counter(id(t) for node in draft.nodes - cone for t in node.inputs)
+    if others[id(piece)] != 1:
+        return None
+    read = dict.fromkeys(t for node in drafts.in_order(cone) for t in node.inputs)
+    for tensor in read:
+        is_product = isinstance(drafts.specs[tensor.node], Contract)
+        if not is_product or tensor.shape != piece.shape or id(tensor) in others:
+            continue
+        readers = {id(reader.final()) for reader in drafts.wanted[tensor].values()}
+        if readers == {id(draft)} and tensor not in drafts.roots:
+            return tensor
+    return None
 
 
 def _is_one_to_one(drafts: Drafts, node: Node) -> bool:

@@ -30,7 +30,7 @@ from symgrad.passes.fusion.draft import (
     only_adds_ones,
     only_splits,
 )
-from symgrad.passes.fusion.early import is_made_beside, less_if_early
+from symgrad.passes.fusion.early import is_made_beside, less_if_early, placed_if_early
 from symgrad.passes.fusion.known_places import with_known_places
 from symgrad.passes.fusion.merge import merge_from_operands, merge_siblings
 from symgrad.passes.fusion.narrow_columns import narrow_columns
@@ -41,6 +41,7 @@ from symgrad.passes.fusion.windows import is_left_out, is_read_through
 
 READ_BY_PRODUCT = "a product reads it many times"
 MADE_EARLY = "it takes less memory than what it is made of"
+PLACED_EARLY = "the product that it is made of writes it where it belongs"
 
 
 def fuse(
@@ -66,15 +67,20 @@ def fuse(
 
 
 def _with_early(drafts: Drafts, again: frozenset[Tensor]) -> Drafts:
-    """Return drafts in which less is kept for later groups, if they come out as they should."""
-    found = less_if_early(drafts)
-    if not found:
-        return drafts
-    changed = drafts.anew(again)
-    for early in found:
-        changed.require_memory(early.tensor, MADE_EARLY)
-    changed = _drafted(changed)
-    return changed if all(is_made_beside(changed, early) for early in found) else drafts
+    """Return drafts in which products make more of what others keep or place, if they can."""
+    made: dict[Tensor, str] = {}
+    for found_in, reason in ((less_if_early, MADE_EARLY), (placed_if_early, PLACED_EARLY)):
+        found = found_in(drafts)
+        if not found:
+            continue
+        more = made | dict.fromkeys([early.tensor for early in found], reason)
+        changed = drafts.anew(again)
+        for tensor, known in more.items():
+            changed.require_memory(tensor, known)
+        changed = _drafted(changed)
+        if all(is_made_beside(changed, early) for early in found):
+            drafts, made = changed, more
+    return drafts
 
 
 def _drafted(drafts: Drafts) -> Drafts:

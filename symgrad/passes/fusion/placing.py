@@ -48,7 +48,7 @@ def placed_results(
         spec = drafts.specs[node]
         if not isinstance(spec, Place) or not is_anchor or node.inputs[number] is not tensor:
             continue
-        if node.output not in overwriting and _keeps_rows(tensor, node, spec, number):
+        if node.output not in overwriting and keeps_rows(tensor, node, spec, number):
             found[tensor] = Placed(node, spec, number)
     return found
 
@@ -74,7 +74,7 @@ def _readers(
     return found
 
 
-def _keeps_rows(tensor: Tensor, node: Node, spec: Place, number: int) -> bool:
+def keeps_rows(tensor: Tensor, node: Node, spec: Place, number: int) -> bool:
     """Return whether what lies side by side in an operand of a Place does so in the result.
 
     What is filled is filled when the operand is there already, so it must lie around that.

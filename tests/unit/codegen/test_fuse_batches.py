@@ -102,7 +102,7 @@ def products_of(program: Program) -> list[int]:
     return [sum(isinstance(s, Product) for s in statements(body)) for body in bodies]
 
 
-@pytest.mark.parametrize("shape", [(32, 128, 64), (2, 8, 128, 64), (6, 256, 32)])
+@pytest.mark.parametrize("shape", [(32, 128, 64), (2, 8, 128, 64), (6, 256, 32), (16, 512, 16)])
 def test_all_of_causal_attention_is_one_kernel_of_the_same_bits(shape, monkeypatch):
     monkeypatch.setattr(fuse_products, "BYTES_OF_PRODUCTS", 256 << 10)
     graph, inputs = attention(shape)

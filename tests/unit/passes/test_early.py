@@ -10,7 +10,7 @@ import pytest
 import symgrad as sg
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
-from symgrad.passes.fusion.fuse import MADE_EARLY, fuse
+from symgrad.passes.fusion.fuse import MADE_EARLY, PLACED_EARLY, fuse
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.fusion.verify import verify_partition
 from symgrad.passes.pipeline import optimize
@@ -79,3 +79,26 @@ def test_what_needs_a_result_that_comes_later_is_not_made_early(is_later):
     given = [] if is_later else [rows]
     partition = drafted(Graph([inner @ V, folded], [X, W, V, *given]))
     assert len(made_early(partition)) == (not is_later)
+
+
+def concat_of(*, is_product_read: bool) -> Graph:
+    """Return what is made of a product beside other rows, of which the product may be a result."""
+    scale, other = sg.placeholder((24, 1), name="scale"), sg.placeholder((8, 32), name="other")
+    product = X @ W
+    joined = sg.concat([other, sg.tanh(product) * scale, -other], axis=0)
+    outputs = [joined, product] if is_product_read else [joined]
+    return Graph(outputs, [X, W, scale, other])
+
+
+@pytest.mark.parametrize("is_product_read", [False, True])
+def test_what_a_concat_takes_of_a_product_is_written_where_it_belongs(is_product_read):
+    graph = concat_of(is_product_read=is_product_read)
+    partition = drafted(graph)
+    placed = [t for t, reason in partition.reasons.items() if reason == PLACED_EARLY]
+    assert [t.node.op for t in placed] == ([] if is_product_read else ["multiply"])
+    made = [t for group in partition.groups for t in group.outputs if t.node.op == "multiply"]
+    assert made == placed or is_product_read
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=t.shape).astype("float32") for t in graph.inputs]
+    different = run_everywhere(graph, arrays)
+    assert different is None, different
