@@ -198,6 +198,7 @@ MOST_ROWS_AROUND = 4
 MOST_INSIDE = 32
 MOST_FUSED = 768  # statements: what is spilled is in the first cache, where else it is in none
 STATEMENTS_AN_ACCESS = 24  # of the smaller kernel, for each load of what the first one stores
+STATEMENTS_A_SHARED_LOAD = 2  # likewise, of what both load: no store and no memory is saved
 MOST_FUSED_STREAMS = 32  # buffers of a fused kernel, of which some may be read by rows
 MOST_STREAMS_BETWEEN = 64  # on the way to one of few buffers
 

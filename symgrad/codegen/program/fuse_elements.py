@@ -53,6 +53,7 @@ from symgrad.cost_model import (
     INSTRS_BETWEEN,
     MOST_FUSED_STREAMS,
     MOST_STREAMS_BETWEEN,
+    STATEMENTS_A_SHARED_LOAD,
     STATEMENTS_AN_ACCESS,
 )
 from symgrad.records import dataclass, replace
@@ -175,10 +176,14 @@ class _Launches:
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False
-        known = written | _buffers(first, {"in"})  # what both load is loaded once
-        pairs = zip(second.kernel.params, second.arguments, strict=True)
-        accesses = sum(two.loads[p.name] for p, a in pairs if p.mode == "in" and a in known)
-        if min(one.statements, two.statements) > accesses * STATEMENTS_AN_ACCESS:
+        pairs = list(zip(second.kernel.params, second.arguments, strict=True))
+        shared = _buffers(first, {"in"}) - written
+        handed_on, loaded = (
+            sum(two.loads[p.name] for p, a in pairs if p.mode == "in" and a in known)
+            for known in (written, shared)
+        )
+        saved = handed_on * STATEMENTS_AN_ACCESS + loaded * STATEMENTS_A_SHARED_LOAD
+        if min(one.statements, two.statements) > saved:
             return False
         arguments = {*first.arguments, *second.arguments}
         return len(arguments - self._unread(first, second)) <= MOST_STREAMS_BETWEEN
