@@ -394,8 +394,7 @@ class building_gradient_of(derived_from):  # noqa: N801  # called as a function
 
     def __exit__(self, *raised: object) -> None:
         super().__exit__(*raised)
-        error = raised[1]
+        node, error = self._node, raised[1]
         if isinstance(error, Exception):
-            node = self._node
             place = "" if node.source is None else f" ({node.source})"
             error.add_note(f"while building the gradient of {node.op}{place}")
