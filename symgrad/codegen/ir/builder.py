@@ -20,7 +20,7 @@ from symgrad.codegen.ir.module import (
     Alloca,
     Block,
     Branch,
-    Call,
+    FunctionCall,
     LLVMFunction,
     Module,
     Phi,
@@ -338,12 +338,14 @@ class IRBuilder:
         kind = function.type.pointee
         return self._call(kind, function.ref, args, "tail call" if tail else "call")
 
-    def call_of(self, function: LLVMFunction, args: Sequence[LLVMValue]) -> tuple[LLVMValue, Call]:
+    def call_of(
+        self, function: LLVMFunction, args: Sequence[LLVMValue]
+    ) -> tuple[LLVMValue, FunctionCall]:
         """Call a function, which may be merged into another one later; return the call too."""
         value = self.call(function, args)
         text = self.block.instructions.pop()
         assert isinstance(text, str), "a call is text"
-        call = Call(text, function)
+        call = FunctionCall(text, function)
         self.block.instructions.append(call)
         return value, call
 

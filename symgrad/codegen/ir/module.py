@@ -260,14 +260,14 @@ class Block:
         self.function = function
         self.name = name
         self.ref = f"%{name}"
-        self.instructions: list[str | Phi | Alloca | Branch | SwitchBranch | Call] = []
+        self.instructions: list[str | Phi | Alloca | Branch | SwitchBranch | FunctionCall] = []
         self.is_terminated = False
 
 
 # What is known only after it was appended.
 
 
-class Call:
+class FunctionCall:
     """A call of a function, or of what that was merged into."""
 
     __slots__ = ("_function", "_text")

@@ -49,7 +49,7 @@ class Functions:
     alike: AlikeKernels | None = None
     routines: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     kernels: dict[str, ir.LLVMFunction] = field(default_factory=dict)
-    calls: dict[str, list[ir.Call]] = field(default_factory=dict)
+    calls: dict[str, list[ir.FunctionCall]] = field(default_factory=dict)
     loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     passing: dict[str, ir.LLVMFunction] = field(default_factory=dict)
 

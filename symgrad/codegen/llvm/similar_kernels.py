@@ -45,7 +45,7 @@ def merge_similar_kernels(
     module: ir.Module,
     functions: Sequence[ir.LLVMFunction],
     texts: Mapping[str, SizedText],
-    calls: Mapping[str, Sequence[ir.Call]],
+    calls: Mapping[str, Sequence[ir.FunctionCall]],
 ) -> None:
     """Make one function, which takes sizes, of kernels of which many differ in nothing else.
 
@@ -105,7 +105,7 @@ def _mask(line: str, numbers: list[str]) -> str:
 def _merge(
     module: ir.Module,
     group: list[tuple[ir.LLVMFunction, list[str]]],
-    calls: Mapping[str, Sequence[ir.Call]],
+    calls: Mapping[str, Sequence[ir.FunctionCall]],
 ) -> None:
     # Of each number the values it has in the kernels: what varies alike is one size.
     columns = [*zip(*(numbers for _, numbers in group), strict=True)]

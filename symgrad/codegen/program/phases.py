@@ -13,7 +13,8 @@ cost least; most often that is at the beginning of a line.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from symgrad.codegen.loops.language import For, Index, Kernel, Let, Load, Store
 from symgrad.codegen.loops.rewrite import statements
@@ -24,6 +25,7 @@ from symgrad.passes.fusion.buffers import Buffer
 
 # Cycles of vectors that begin so many bytes behind the beginning of a cache line.
 Costs = Counter[int]
+NO_COSTS: Mapping[int, int] = MappingProxyType({})
 
 
 def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
@@ -39,11 +41,9 @@ def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
                 continue
             if id(kernel) not in of_kernels:
                 of_kernels[id(kernel)] = _costs_of(kernel)
-            of_param = of_kernels[id(kernel)].get(param.name)
-            if of_param:
-                of_buffer, offset = costs[buffer], start * param.dtype.itemsize
-                for place, cycles in of_param.items():
-                    of_buffer[(place + offset) % ALIGNMENT] += cycles
+            of_buffer, offset = costs[buffer], start * param.dtype.itemsize
+            for place, cycles in of_kernels[id(kernel)].get(param.name, NO_COSTS).items():
+                of_buffer[(place + offset) % ALIGNMENT] += cycles
     phases = {buffer: _cheapest(found) for buffer, found in costs.items()}
     return {buffer: phase for buffer, phase in phases.items() if phase}
 

@@ -15,7 +15,7 @@ import symgrad as sg
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program import language
 from symgrad.codegen.program.fuse_elements import _Launches
-from symgrad.codegen.program.language import Launch
+from symgrad.codegen.program.language import Argument, Launch
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.config import override
 from symgrad.graph import node as graph_node
@@ -86,7 +86,7 @@ def test_updates_in_place_are_compared_with_no_other_launch(monkeypatch):
     compared: list[Launch] = []
     compare = _Launches._is_worth_fusing
 
-    def counting(self: _Launches, first: Launch, second: Launch, written: object) -> bool:
+    def counting(self: _Launches, first: Launch, second: Launch, written: set[Argument]) -> bool:
         compared.append(second)
         return compare(self, first, second, written)
 
