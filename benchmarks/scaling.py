@@ -142,7 +142,7 @@ def time_stages(build: Callable[[int], Built], ops: int) -> tuple[dict[str, floa
     watch.note("fuse")
     runner, machine = PassRunner(Options(), PASSES), Machine(target, ONE_THREAD)
     built = build_program(partition, machine, runner)
-    program = run_program_passes(built.program, Scheduled(machine, built.alone), runner)
+    program = run_program_passes(built.program, Scheduled(machine, dict(built.alone)), runner)
     watch.note("lower")
     text = str(emit_module(program, target))
     watch.note("emit LLVM")

@@ -77,7 +77,7 @@ def built_of(partition: Partition, target: str = "native") -> BuiltProgram:
     """Return the program of scheduled kernels for a partition, and where it comes from."""
     runner, machine = PassRunner(Options(), PASSES), Machine(target_named(target), ONE_THREAD)
     built = build_program(partition, machine, runner)
-    given = Scheduled(machine, built.alone)
+    given = Scheduled(machine, dict(built.alone))
     return replace(built, program=run_program_passes(built.program, given, runner))
 
 
