@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import is_free_of, statements
-from symgrad.codegen.program.language import buffers_of, launches_of
+from symgrad.codegen.program.language import Launch, buffers_of, launches_of, root
 from symgrad.cost_model import BYTES_OF_PRODUCTS
 from symgrad.display.panels import long_table, panel
+from symgrad.graph.node import Node
+from symgrad.passes.fusion.buffers import Buffer
 from symgrad.passes.rewrites.rewrite import Decision
 from symgrad.records import dataclass
 from symgrad.runtime.executable import Executable
@@ -51,22 +53,49 @@ def describe_decisions(executable: Executable) -> Decisions:
 
 def _fused_products(executable: Executable) -> Iterator[Decision]:
     """Yield a decision for each launch that came of products and of what reads their rows."""
-    pending = list(launches_of(executable.program.all_instrs))
-    for launch in pending:
-        pending += launch.fused
-        products = [p for p in launch.fused if not is_free_of(p.kernel.body, Product)]
-        nodes = executable.sources.nodes_of(products[0]) if products else ()
-        if len(launch.fused) < 2 or not nodes:
-            continue
+    fused = list(_by_rows(executable))
+    sums = _shared_sums(fused)
+    for launch, node in fused:
         parts, own = set(buffers_of(launch.fused)), set(buffers_of([launch]))
         saved = sum(b.type.nbytes for b in parts - own)
-        kept = sum(b.type.nbytes for b in own - parts)
+        kept = sum(b.type.nbytes for b in own - parts - sums.keys())
         reason = (
             f"{len(launch.fused)} launches are one by blocks of rows: of {saved:,} bytes between "
             f"them {kept:,} are kept at a time, packed operands among them; a product makes "
             f"{BYTES_OF_PRODUCTS:,} at least"
         )
-        yield Decision("fuse-products", nodes[0], reason)
+        yield Decision("fuse-products", node, reason)
+    for buffer, adding in sums.items():
+        reason = (
+            f"{len(adding)} launches add to {buffer.type.nbytes:,} bytes of sums over rows, one "
+            f"after another: none writes sums of its own, which one launch more would add up"
+        )
+        yield Decision("fuse-products", adding[0], reason)
+
+
+def _by_rows(executable: Executable) -> Iterator[tuple[Launch, Node]]:
+    """Yield the launches that came of products and of others, at any depth, with the first node."""
+    pending = list(launches_of(executable.program.all_instrs))
+    for launch in pending:
+        pending += launch.fused
+        products = [p for p in launch.fused if not is_free_of(p.kernel.body, Product)]
+        nodes = executable.sources.nodes_of(products[0]) if products else ()
+        if len(launch.fused) > 1 and nodes:
+            yield launch, nodes[0]
+
+
+def _shared_sums(fused: Sequence[tuple[Launch, Node]]) -> dict[Buffer, list[Node]]:
+    """Return the buffers that fused launches add to and none of their parts has, and by whom."""
+    found: dict[Buffer, list[Node]] = {}
+    for launch, _ in fused:
+        pairs = zip(launch.kernel.params, launch.arguments, strict=True)
+        added = {root(argument) for param, argument in pairs if param.mode == "inout"}
+        for buffer in added - set(buffers_of(launch.fused)):
+            found.setdefault(buffer, [])
+    for launch, node in fused:
+        for buffer in found.keys() & set(buffers_of([launch])) - set(buffers_of(launch.fused)):
+            found[buffer].append(node)
+    return found
 
 
 def _triangles(executable: Executable) -> Iterator[Decision]:

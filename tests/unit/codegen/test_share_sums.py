@@ -20,6 +20,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
 from symgrad.passes.table import Options
 from symgrad.runtime.executable import Executable
+from symgrad.runtime.inspection.decisions import describe_decisions
 from tests.support.floors import run_everywhere, run_native
 
 
@@ -110,6 +111,13 @@ def test_memory_is_less_by_what_each_block_left(monkeypatch):
     apart = step_of(graph)
     assert adders(apart.program) == 2
     assert 2 * shared.program.arena_bytes < 1.5 * apart.program.arena_bytes
+
+
+def test_decisions_tell_which_launches_add_to_the_same_sums():
+    graph = attention((8, 192, 16))
+    reasons = [d.reason for d in describe_decisions(step_of(graph)) if d.rule == "fuse-products"]
+    (told,) = (reason for reason in reasons if "sums over rows" in reason)
+    assert told.startswith(f"3 launches add to {8 * 192 * 16 * 4:,} bytes")
 
 
 def test_what_else_is_done_with_a_sum_keeps_the_blocks_apart():
