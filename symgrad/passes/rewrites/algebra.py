@@ -34,7 +34,7 @@ from symgrad.graph.ops.comparison import (
 )
 from symgrad.graph.ops.elementwise import filled, uniform_value
 from symgrad.graph.ops.extrema import maximum, minimum
-from symgrad.graph.ops.transcendental import exp, log, pow, rsqrt, sigmoid, sqrt, tanh
+from symgrad.graph.ops.transcendental import exp, log, raised, rsqrt, sigmoid, sqrt, tanh
 from symgrad.graph.structures import Number
 from symgrad.passes.rewrites.equations import rule
 from symgrad.passes.rewrites.rules import Holds
@@ -145,31 +145,31 @@ COMPOSED = (
 # root is -0, where the power is 0 or inf. A power takes five to ten times as long as a root or a
 # quotient. Factors are such that none of them over- or underflows where the power does not.
 POWERS = (
-    rule(lambda x: (pow(x, 0), _one(x)), BITWISE),  # of nan too
-    rule(lambda x: (pow(x, 1), x), BITWISE),
-    rule(lambda x: (pow(x, 2), multiply(x, x)), CLOSE),
-    rule(lambda x: (pow(x, 3), multiply(multiply(x, x), x)), CLOSE),
-    rule(lambda x: (pow(x, 4), multiply(multiply(x, x), multiply(x, x))), CLOSE),
-    rule(lambda x: (pow(x, -1), divide(1, x)), CLOSE),
-    rule(lambda x: (pow(x, -2), multiply(divide(1, x), divide(1, x))), CLOSE),
-    rule(lambda x: (pow(x, 0.5), sqrt(x)), REAL),
-    rule(lambda x: (pow(x, -0.5), rsqrt(x)), REAL),
-    rule(lambda x: (pow(x, 0.5), abs(sqrt(_inf_for_minus_inf(x)))), CLOSE),
-    rule(lambda x: (pow(x, -0.5), abs(rsqrt(_inf_for_minus_inf(x)))), CLOSE),
+    rule(lambda x: (raised(x, 0), _one(x)), BITWISE),  # of nan too
+    rule(lambda x: (raised(x, 1), x), BITWISE),
+    rule(lambda x: (raised(x, 2), multiply(x, x)), CLOSE),
+    rule(lambda x: (raised(x, 3), multiply(multiply(x, x), x)), CLOSE),
+    rule(lambda x: (raised(x, 4), multiply(multiply(x, x), multiply(x, x))), CLOSE),
+    rule(lambda x: (raised(x, -1), divide(1, x)), CLOSE),
+    rule(lambda x: (raised(x, -2), multiply(divide(1, x), divide(1, x))), CLOSE),
+    rule(lambda x: (raised(x, 0.5), sqrt(x)), REAL),
+    rule(lambda x: (raised(x, -0.5), rsqrt(x)), REAL),
+    rule(lambda x: (raised(x, 0.5), abs(sqrt(_inf_for_minus_inf(x)))), CLOSE),
+    rule(lambda x: (raised(x, -0.5), abs(rsqrt(_inf_for_minus_inf(x)))), CLOSE),
     rule(
-        lambda x: (pow(x, 1.5), multiply(_inf_for_minus_inf(x), sqrt(_inf_for_minus_inf(x)))),
+        lambda x: (raised(x, 1.5), multiply(_inf_for_minus_inf(x), sqrt(_inf_for_minus_inf(x)))),
         CLOSE,
     ),
     rule(
         lambda x: (
-            pow(x, -1.5),
+            raised(x, -1.5),
             multiply(divide(1, _inf_for_minus_inf(x)), rsqrt(_inf_for_minus_inf(x))),
         ),
         CLOSE,
     ),
     rule(
         lambda x: (
-            pow(x, -2.5),
+            raised(x, -2.5),
             multiply(
                 multiply(divide(1, _inf_for_minus_inf(x)), divide(1, _inf_for_minus_inf(x))),
                 abs(rsqrt(_inf_for_minus_inf(x))),
