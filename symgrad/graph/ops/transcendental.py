@@ -61,11 +61,6 @@ def pow(x: Any, y: Any, /) -> Tensor:
     return apply(pow_op, base, exponent)
 
 
-def raised(x: Any, y: Any) -> Tensor:
-    """Return `pow(x, y)`, of integers to any power: a program may have computed it."""
-    return apply(pow_op, *broadcast_operands("pow", x, y))
-
-
 def _pow_meaning(x: Array, y: Array) -> Array:
     if as_dtype(x.dtype).kind != "signed":
         return np.asarray(np.power(x, y))
