@@ -94,3 +94,11 @@ def test_float_power_of_integers_is_a_float() -> None:
     np.testing.assert_array_equal(
         step(np.array([1, 2, 4], "int32")), np.array([1, 0.5, 0.25], "float32")
     )
+
+
+@pytest.mark.parametrize("exponent", [-1, -2, -3])
+def test_a_negative_power_that_folding_finds_is_that_of_a_program(exponent: int) -> None:
+    x = sg.placeholder((3,), "int32")
+    for y in (sg.constant(exponent), sg.asarray([1, 1, 1]) * exponent):
+        found = sg.compile([x], x**y)(np.array([1, 2, -1], "int32"))
+        assert found.tolist() == [1, 0, (-1) ** -exponent]

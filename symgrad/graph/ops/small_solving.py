@@ -153,8 +153,8 @@ def cofactors_of(a: Array) -> Array:
 
 
 _PAIRS = tuple(itertools.combinations(range(4), 2))  # the last one has what the first has not
-_GREAT = 2.0**500  # minors of two rows, whose products with others may overflow
-_SMALL = 2.0**-1000  # what those are scaled by
+_GREAT = 2.0**1000  # products of minors of two rows, whose sum may overflow
+_SMALL = 2.0**-1000  # what the upper ones are then scaled by
 
 
 class _Minors:
@@ -240,14 +240,16 @@ def _exact_crosswise(upper: Row, lower: Row, i: int, j: int) -> FloatExpr:
 def _by_double_minors(rows: Rows) -> FloatExpr:
     """Return the determinant of four rows, of minors and a sum that are two floats each.
 
-    Where products of minors may overflow, those of the upper rows are scaled down: else infinities
-    of both signs would be added.
+    Where products of minors overflow, or nearly, those of the upper rows are scaled down: else
+    infinities of both signs would be added. Elsewhere they are not, since a minor that vanished
+    may have been that of a great one below it, as where columns are of many sizes.
     """
     upper, lower = (
         [_exact_minor(*two, i, j) for i, j in _PAIRS]
         for two in ((rows[0], rows[1]), (rows[2], rows[3]))
     )
-    size = reduce(FloatExpr.greatest, (abs(minor) for minor, _ in upper))
+    products = (a * b for (a, _), (b, _) in zip(upper, reversed(lower), strict=True))
+    size = reduce(FloatExpr.greatest, (abs(product) for product in products))
     scale, back = ((size > _GREAT).choose(size.like(x), 1.0) for x in (_SMALL, 1.0 / _SMALL))
     total = rest = size.like(0.0)
     for (i, j), above, (b, b_rest) in zip(_PAIRS, upper, reversed(lower), strict=True):
@@ -255,7 +257,9 @@ def _by_double_minors(rows: Rows) -> FloatExpr:
         a, a_rest = (part * factor for part in above)
         total, lost = _exact_sum(total, a * b)
         rest = rest + (lost + a.product_error(b).plus(a, b_rest).plus(a_rest, b + b_rest))
-    return (abs(total) < math.inf).choose(total + rest, total) * back
+    # What is lost of factors near overflow is nan where products are not fused.
+    found = total + rest
+    return (abs(found) < math.inf).choose(found, total) * back
 
 
 def _exact_minor(upper: Row, lower: Row, i: int, j: int) -> tuple[FloatExpr, FloatExpr]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from symgrad.graph.build import apply
 from symgrad.graph.dtypes import bool_
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.activations import (
@@ -32,9 +33,9 @@ from symgrad.graph.ops.comparison import (
     not_equal,
     where,
 )
-from symgrad.graph.ops.elementwise import filled, uniform_value
+from symgrad.graph.ops.elementwise import broadcast_operands, filled, uniform_value
 from symgrad.graph.ops.extrema import maximum, minimum
-from symgrad.graph.ops.transcendental import exp, log, pow, rsqrt, sigmoid, sqrt, tanh
+from symgrad.graph.ops.transcendental import exp, log, pow_op, rsqrt, sigmoid, sqrt, tanh
 from symgrad.graph.structures import Number
 from symgrad.passes.rewrites.equations import rule
 from symgrad.passes.rewrites.rules import Holds
@@ -54,6 +55,11 @@ def _zero(x: Tensor) -> Tensor:
 
 def _one(x: Tensor) -> Tensor:
     return filled(x.shape, 1, x.dtype)
+
+
+def _power(x: Tensor, y: float) -> Tensor:
+    """Return `pow(x, y)`, of integers also below 0, which `pow` refuses: folding finds such y."""
+    return apply(pow_op, *broadcast_operands("pow", x, y))
 
 
 def _reciprocal(c: Tensor) -> Tensor:
@@ -145,31 +151,31 @@ COMPOSED = (
 # root is -0, where the power is 0 or inf. A power takes five to ten times as long as a root or a
 # quotient. Factors are such that none of them over- or underflows where the power does not.
 POWERS = (
-    rule(lambda x: (pow(x, 0), _one(x)), BITWISE),  # of nan too
-    rule(lambda x: (pow(x, 1), x), BITWISE),
-    rule(lambda x: (pow(x, 2), multiply(x, x)), CLOSE),
-    rule(lambda x: (pow(x, 3), multiply(multiply(x, x), x)), CLOSE),
-    rule(lambda x: (pow(x, 4), multiply(multiply(x, x), multiply(x, x))), CLOSE),
-    rule(lambda x: (pow(x, -1), divide(1, x)), CLOSE),
-    rule(lambda x: (pow(x, -2), multiply(divide(1, x), divide(1, x))), CLOSE),
-    rule(lambda x: (pow(x, 0.5), sqrt(x)), REAL),
-    rule(lambda x: (pow(x, -0.5), rsqrt(x)), REAL),
-    rule(lambda x: (pow(x, 0.5), abs(sqrt(_inf_for_minus_inf(x)))), CLOSE),
-    rule(lambda x: (pow(x, -0.5), abs(rsqrt(_inf_for_minus_inf(x)))), CLOSE),
+    rule(lambda x: (_power(x, 0), _one(x)), BITWISE),  # of nan too
+    rule(lambda x: (_power(x, 1), x), BITWISE),
+    rule(lambda x: (_power(x, 2), multiply(x, x)), CLOSE),
+    rule(lambda x: (_power(x, 3), multiply(multiply(x, x), x)), CLOSE),
+    rule(lambda x: (_power(x, 4), multiply(multiply(x, x), multiply(x, x))), CLOSE),
+    rule(lambda x: (_power(x, -1), divide(1, x)), CLOSE),
+    rule(lambda x: (_power(x, -2), multiply(divide(1, x), divide(1, x))), CLOSE),
+    rule(lambda x: (_power(x, 0.5), sqrt(x)), REAL),
+    rule(lambda x: (_power(x, -0.5), rsqrt(x)), REAL),
+    rule(lambda x: (_power(x, 0.5), abs(sqrt(_inf_for_minus_inf(x)))), CLOSE),
+    rule(lambda x: (_power(x, -0.5), abs(rsqrt(_inf_for_minus_inf(x)))), CLOSE),
     rule(
-        lambda x: (pow(x, 1.5), multiply(_inf_for_minus_inf(x), sqrt(_inf_for_minus_inf(x)))),
+        lambda x: (_power(x, 1.5), multiply(_inf_for_minus_inf(x), sqrt(_inf_for_minus_inf(x)))),
         CLOSE,
     ),
     rule(
         lambda x: (
-            pow(x, -1.5),
+            _power(x, -1.5),
             multiply(divide(1, _inf_for_minus_inf(x)), rsqrt(_inf_for_minus_inf(x))),
         ),
         CLOSE,
     ),
     rule(
         lambda x: (
-            pow(x, -2.5),
+            _power(x, -2.5),
             multiply(
                 multiply(divide(1, _inf_for_minus_inf(x)), divide(1, _inf_for_minus_inf(x))),
                 abs(rsqrt(_inf_for_minus_inf(x))),

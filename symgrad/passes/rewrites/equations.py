@@ -88,6 +88,7 @@ class _Pattern:
         taken = equation.__code__.co_varnames[: equation.__code__.co_argcount]
         self._names = {_variable(name): name for name in taken}
         self.left, self._right = equation(*self._names)
+        self._gathers_constants = sum(map(_is_constant, taken)) > 1
         self._values = {
             node.output: uniform_value(node.output)
             for node in topological([self.left])
@@ -174,7 +175,8 @@ class _Pattern:
             return _is_same_number(self._values[wanted], uniform_value(found))
         name = self._names[wanted]
         if not _is_constant(name):
-            return True
+            # Of three constants none comes last: they would change places for ever.
+            return not self._gathers_constants or uniform_value(found) is None
         value = uniform_value(found)
         return value is not None and self._admits(value)
 

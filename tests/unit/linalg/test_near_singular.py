@@ -78,13 +78,24 @@ def test_determinants_of_four_rows_have_all_digits_whichever_singular_values_are
         )
 
 
-def test_determinants_of_four_rows_that_overflow_are_infinite_of_the_right_sign():
+@pytest.mark.parametrize("target", ["native", "x86-64-v2"])
+def test_determinants_of_four_rows_that_overflow_are_infinite_of_the_right_sign(target):
     rng = np.random.default_rng(5)
     a = rng.normal(size=(100, 4, 4))
     x = sg.placeholder(a.shape, "float64")
-    step = sg.compile([x], sg.linalg.det(x))
+    step = sg.compile([x], sg.linalg.det(x), target=target)
     signs = np.sign(np.linalg.det(a))
     for size in (1e80, 1e120, 1e152):
         np.testing.assert_array_equal(step(size * a), signs * np.inf)
     mixed = a * np.array([1e140, 1e140, 1e-140, 1e-140])[:, None]
     np.testing.assert_allclose(step(mixed), np.linalg.det(a), rtol=1e-10)
+
+
+def test_determinants_of_four_rows_whose_columns_are_of_many_sizes_are_right():
+    rng = np.random.default_rng(6)
+    a = rng.normal(size=(100, 4, 4))
+    x = sg.placeholder(a.shape, "float64")
+    step = sg.compile([x], sg.linalg.det(x))
+    for sizes in ((1e-200, 1, 1, 1e200), (1, 1e200, 1, 1e-200), (1e160, 1e-30, 1e10, 1e100)):
+        scaled = a * np.array(sizes)
+        np.testing.assert_allclose(step(scaled), np.linalg.det(scaled), rtol=1e-10)
