@@ -135,6 +135,13 @@ def test_a_bool_is_no_size(name, shape):
     assert f"{name}: {list(shape)} is no shape\n  --> test_size_messages.py" in str(refused.value)
 
 
+@pytest.mark.parametrize("size", [-1, (-1,), (2, -3), np.array(-1)])
+def test_a_negative_number_is_no_size(size):
+    with pytest.raises(sg.ShapeError, match=r"broadcast_to: \[.*-.*\] is no shape") as refused:
+        sg.broadcast_to(1.0, size)
+    assert refused.value.source is not None
+
+
 def test_a_float_is_no_size_and_an_integer_of_numpy_is_one():
     x = sg.placeholder((2, 3))
     of_floats: Any = (2, 3.0)

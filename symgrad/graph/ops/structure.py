@@ -99,7 +99,7 @@ def broadcast_to(x: Any, /, shape: Dim | Sequence[Dim]) -> Tensor:
     x = as_tensor(x)
     wanted = tuple(map(_as_plain_size, _sizes_of(shape)))
     refuse_tensors("broadcast_to", wanted)
-    if not all(_is_size(n) for n in wanted):
+    if not all(_is_size(n) and not _is_negative(n) for n in wanted):
         raise ShapeError("broadcast_to", f"{list(wanted)} is no shape", source=user_source())
     return x if x.shape == wanted else apply(broadcast_to_op, x, shape=wanted)
 

@@ -94,6 +94,11 @@ def test_rows_that_lie_in_pieces_are_rows_of_one_product():
     )
 
 
+def test_what_is_made_of_a_product_element_by_element_is_placed():
+    placed = placed_in(sg.concat([sg.tanh(X @ W), Y], axis=0))
+    assert [tensor.node.op for tensor in placed] == ["tanh"]
+
+
 def test_the_text_of_a_partition_says_so():
     lines = str(partition_of(sg.concat([X @ W, Y], axis=0))).splitlines()
     assert "  %0 is written as part of %1" in lines
@@ -120,7 +125,7 @@ def twice_in_it() -> list[Tensor]:
         read_twice,
         a_result,
         twice_in_it,
-        lambda: [sg.concat([sg.tanh(X @ W), Y], axis=0)],  # the tanh is computed by the concat
+        lambda: [sg.concat([sg.tanh(Y), Y], axis=0)],  # the tanh is computed by the concat
         lambda: [sg.concat([(X @ W).T, Y], axis=0)],
         lambda: [sg.concat([X @ V[:, :8], Y], axis=1)],  # rows of 32 bytes
         lambda: [interleave([X @ V, X @ V], (32, 32), ((0, 0), (0, 1)), (1, 2))],
