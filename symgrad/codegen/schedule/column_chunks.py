@@ -91,6 +91,8 @@ def column_chunks(
         return None
     first, axes = len(stages), list[Axis]()
     while first and (axis := _axis_of_columns(stages[first - 1], long, longest)):
+        if _needs_other_chunks(stages[first - 1], axis, stages[first:], axes):
+            break
         first, axes = first - 1, [axis, *axes]
     before = {name for stage in stages[:first] for name, _, _ in row_accesses(stage)}
     buffers = frozenset(long.keys() - before)
@@ -149,6 +151,24 @@ def _axis_met(product: Product, stage: Stage, index: Index) -> Axis | None:
     if index.const or len(along) != 1 or not isinstance(along[0][0], str) or along[0][1] != 1:
         return None
     return axis_of[along[0][0]]
+
+
+def _needs_other_chunks(
+    stage: Stage, axis: Axis, later: Sequence[Stage], axes: Sequence[Axis]
+) -> bool:
+    """Return whether later stages of a chunk need other columns of what a stage makes in it.
+
+    That may be what other launches read as well, whose rows stay as long as they are. Sums over
+    columns are another matter.
+    """
+    made = {name for name, _, is_written in row_accesses(stage) if is_written and axis != "inner"}
+    for other, along in zip(later, axes, strict=True):
+        product = other.statement
+        assert isinstance(product, Product), "a chunk has products"
+        read = (index for name, index, _ in row_accesses(other) if name in made)
+        if any(_axis_met(product, other, index) != along for index in read):
+            return True
+    return False
 
 
 def _is_partial_read(stages: Sequence[Stage], axes: Sequence[Axis]) -> bool:

@@ -62,6 +62,13 @@ GATED = """kernel @gated(in x: f32[32768], in k: f32[262144], out y: f32[32768])
     y[512*i + l] = z
   }
 }"""
+# What a stage makes in chunks may be read whole, if something else needs it too.
+KEPT = GRADIENT.replace("out x: f32[32768])", "out x: f32[32768], out e: f32[32768])").replace(
+    "x[512*i + j] = z", "x[512*i + j] = z\n    e[512*i + j] = u"
+)
+READS_KEPT = GATED.replace("in x: f32[32768],", "in x: f32[32768], in e: f32[32768],").replace(
+    "x[0] by", "e[0] by"
+)
 READS_SUM = OVER_ROWS.replace("in q:", "in y:").replace("q[0]", "y[0]")
 FOLDS = """kernel @folds(in x: f32[32768], out r: f32[64]) {
   for i in 0..64 {
@@ -90,6 +97,12 @@ def cut(texts: tuple[str, ...], own: str = "wx", block: int = 64) -> ColumnChunk
         layouts = dict(found[1])
         params |= {p.name: p for p in kernel.params if p.name in own}
     return column_chunks(stages, params, layouts, 64, block)
+
+
+@pytest.mark.usefixtures("_few_bytes_are_cut")
+def test_a_chunk_needs_no_other_columns_of_what_is_kept_for_others():
+    found = cut((WEIGHTS, KEPT, READS_KEPT), "wxy")
+    assert found == ColumnChunks(2, 256, 512, ("columns",), frozenset("y"), False)
 
 
 @pytest.fixture
@@ -183,6 +196,24 @@ def test_what_each_chunk_reads_of_a_block_is_there_for_the_last_one():
         run_native(step, inputs).outputs, evaluate(graph, inputs)[0], strict=True
     ):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_kept_for_others_is_whole_when_a_product_reads_all_its_columns():
+    shapes = (2, 512, 64), (64, 2048), (2, 512, 64), (64, 2048), (2048, 2048), (2048, 8)
+    xs = [sg.placeholder(shape, "float32") for shape in shapes]
+    x, w, g, v, m, p = xs
+    random = np.random.default_rng(0)
+    inputs = [random.normal(0.0, 0.1, shape) for shape in shapes]
+    slopes = g @ v
+    kept = slopes * sg.nn.softmax(x @ w)
+    graph = Graph([kept, ((kept @ m) * slopes) @ p], xs)
+    found = run_native(step_of(graph), [a.astype(np.float32) for a in inputs]).outputs
+    left, right, gate, across, square, last = inputs
+    weights = np.exp(left @ right)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    made = gate @ across * weights
+    for output, wanted in zip(found, [made, (made @ square * (gate @ across)) @ last], strict=True):
+        np.testing.assert_allclose(output, wanted, rtol=1e-3, atol=1e-5 * abs(wanted).max())
 
 
 def test_few_bytes_are_not_cut():

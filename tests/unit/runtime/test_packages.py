@@ -83,18 +83,17 @@ def test_a_package_has_what_other_kinds_of_cpu_choose(packed, store):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "no pack", "gone", "too many"])
 def test_a_damaged_package_is_as_good_as_none(packed, compiled, damage):
     content = packed.read_bytes()
+    start = _HEAD + int.from_bytes(content[16:24], "little") * _ROW.size  # where entries begin
     if damage == "gone":
         packed.unlink()
     elif damage == "flipped":
         for_all = bytearray(content)
-        count = int.from_bytes(content[16:24], "little")
-        start = _HEAD + count * _ROW.size  # where entries begin
         for_all[start:] = bytes(byte ^ 1 for byte in content[start:])
         packed.write_bytes(for_all)
     elif damage == "too many":
         packed.write_bytes(content[:16] + b"\xff" * 8 + content[24:])
     else:
-        parts = {"cut": content[: len(content) // 8], "empty": b"", "no pack": b"x" * 999}
+        parts = {"cut": content[: start + 1], "empty": b"", "no pack": b"x" * 999}
         packed.write_bytes(parts[damage])
     layer()
     assert len(compiled) == 1
