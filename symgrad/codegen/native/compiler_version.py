@@ -87,7 +87,8 @@ def sources_of_leaves() -> str:
 def _version(places: Iterable[str], *, goes_down: bool = True) -> str | None:
     states = _states(places, goes_down=goes_down)
     changed = _times_of_change(states)
-    if max(changed.values(), default=0) > (_IMPORTED - _SETTLED) * 1e9:
+    # Modules in an archive, or compiled ones alone, have no sources to be told from others by.
+    if not changed or max(changed.values()) > (_IMPORTED - _SETTLED) * 1e9:
         return None
     files = [f"{path} {states[path].st_size} {changed[path]}" for path in sorted(states)]
     return digest_of(platform.python_version(), np.__version__, "\0".join(files))

@@ -48,8 +48,8 @@ from symgrad.graph.types import Array
 def pow(x: Any, y: Any, /) -> Tensor:
     """Compute `x` to the power `y`; an integer to a negative power gives 0 but for 1 and -1.
 
-    Where `y` is a negative int, or an array with one, and `x` is of integers, a `DTypeError` says
-    so, since that is seldom what is meant.
+    That is where a program computes `y`. Of integers `x`, a `y` that is known to be negative, as an
+    int or in an array, is a `DTypeError`, since 0 is seldom what is meant.
     The gradient to `y` is 0 where `x` is not positive (of complex numbers: where it is 0), and that
     to `x` is 0 where `y` is 0.
 

@@ -197,6 +197,23 @@ def test_a_compiler_of_files_just_changed_is_not_known(monkeypatch):
     version_module.compiler_version.cache_clear()
 
 
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_a_compiler_without_sources_is_not_known(monkeypatch, tmp_path, is_archive):
+    """Else all versions of an archive, or of compiled modules alone, would be one."""
+    package = tmp_path / "symgrad"
+    if is_archive:
+        package.write_bytes(b"")
+    else:
+        (package / "graph").mkdir(parents=True)
+        (package / "graph" / "node.pyc").write_bytes(b"")
+    monkeypatch.setattr(version_module, "_PACKAGE", package)
+    for version in (version_module.compiler_version, version_module.caller_version):
+        version.cache_clear()
+        assert version() is None
+        version.cache_clear()
+    version_module.compiler_version.cache_clear()
+
+
 def test_damaged_or_missing_entries_are_made_anew(store, lowered):
     def check() -> None:
         code_module._loaded.clear()
