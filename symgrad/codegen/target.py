@@ -118,6 +118,10 @@ class Target:
     shuffles_singly: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
+    def __hash__(self) -> int:
+        # Part of what many plans and functions are found by: few targets differ in all else.
+        return hash((self.name, self.cpu, self.features))
+
     @property
     def architecture(self) -> str:
         """The architecture: "x86_64" or "aarch64"."""
