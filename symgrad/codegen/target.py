@@ -244,12 +244,9 @@ class Target:
         _initialize(self.architecture)
         # Else never with 0: LLVM may make the load of one double part of a blend of two then, which
         # reads eight bytes behind the end of a buffer.
+        opt = 0 if only_calls else max(opt_level, 1)
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu,
-            features=self.features,
-            opt=0 if only_calls else max(opt_level, 1),
-            reloc="pic",
-            codemodel="small",
+            self.cpu, self.features, opt, reloc="pic", codemodel="small"
         )
 
 
