@@ -122,13 +122,20 @@ def lower_graph(
     sizes: Mapping[str, int] = NO_SIZES,
     *,
     passes: Options = ALL_PASSES,
+    sized: Graph | None = None,
 ) -> Lowered:
-    """Take a graph, whose unknown sizes are `sizes`, to a program of kernels for a target."""
+    """Take a graph, whose unknown sizes are `sizes`, to a program of kernels for a target.
+
+    With these sizes it is `sized`, where that was found out before.
+    """
     told = replace(passes, fast_math=options.fast_math, checks_numerics=options.checks_numerics)
     runner = PassRunner(told, PASSES)
     machine = Machine(options.target, options.threads)
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)
-    sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))
+    if sized is None:
+        sized = runner.apply(SPECIALIZE, prepared, sizes, is_shown=bool(sizes))
+    else:
+        sized = runner.apply(SIZED, prepared, sized, is_shown=bool(sizes))
     optimized = run_graph_passes(sized, runner)
     partition = runner.apply(FUSE, optimized, Nesting())
     kept = None
@@ -148,6 +155,11 @@ def lower_graph(
     found = _kernels(partition, machine, runner, kept)
     return Lowered(sized, partition.graph, found.program, found.sources, found.printed)
 
+
+# What a graph is with its sizes, where that is known: verified and shown as what they make of it.
+SIZED: Pass[Graph, Graph, Graph] = Pass(
+    SPECIALIZE.name, lambda _, sized: sized, print=str, verify=SPECIALIZE.verify, is_required=True
+)
 
 # What has been found to fit a limit of memory, which is verified and shown as what fusion makes.
 LIMITED: Pass[Partition, None, Partition] = Pass(

@@ -118,6 +118,10 @@ class Target:
     shuffles_singly: bool = False
     memory: MemoryHierarchy = MemoryHierarchy()
 
+    def __hash__(self) -> int:
+        # Part of what many plans and functions are found by: few targets differ in all else.
+        return hash((self.name, self.cpu, self.features))
+
     @property
     def architecture(self) -> str:
         """The architecture: "x86_64" or "aarch64"."""
@@ -240,12 +244,9 @@ class Target:
         _initialize(self.architecture)
         # Else never with 0: LLVM may make the load of one double part of a blend of two then, which
         # reads eight bytes behind the end of a buffer.
+        opt = 0 if only_calls else max(opt_level, 1)
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu,
-            features=self.features,
-            opt=0 if only_calls else max(opt_level, 1),
-            reloc="pic",
-            codemodel="small",
+            self.cpu, self.features, opt, reloc="pic", codemodel="small"
         )
 
 

@@ -84,23 +84,22 @@ class Executable:
         self._passes = replace(passes, on_decision=self._decisions.append)
         self._watch = np.zeros(WATCH_WORDS, np.int64)
         self._found: CodeName | None = None
-        sized = specialize(self._prepared.graph, self.sizes)
-        key = program_key(sized, options, passes)
-        found = None if key is None else find_program(key, sized, options)
+        self.graph = specialize(self._prepared.graph, self.sizes)
+        key = program_key(self.graph, options, passes)
+        found = None if key is None else find_program(key, self.graph, options)
         if found is None:
-            self.graph = self._lowered_first().graph
+            self._lower_first()
             program, name = self._compiled()
             if key is not None:
-                keep_program(key, sized, program, name)
+                keep_program(key, self.graph, program, name)
         else:
-            self.graph = sized
             program, self._found = found
         self._install(program)
 
-    def _lowered_first(self) -> Lowered:
-        """Return the program and the graphs it comes from; an error says whose they are."""
+    def _lower_first(self) -> None:
+        """Find the program and the graphs it comes from; an error says whose they are."""
         try:
-            return self.lowered
+            _ = self.lowered
         except CompileError as error:  # a limit of memory that cannot be kept
             error.subject = self._prepared.graph.name if self.sizes else error.subject
             error.source = error.source or user_source()
@@ -142,7 +141,8 @@ class Executable:
     @cached_property
     def lowered(self) -> Lowered:
         """The program and the graphs it comes from."""
-        lowered = lower_graph(self._prepared, self.options, self.sizes, passes=self._passes)
+        sized, passes = self.graph, self._passes
+        lowered = lower_graph(self._prepared, self.options, self.sizes, passes=passes, sized=sized)
         if self._found is not None:
             emitted = emit_linkable(lowered.program, self.options.target)
             name = code_name(emitted, self.options.target, self.options.opt_level)

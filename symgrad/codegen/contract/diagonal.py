@@ -27,11 +27,13 @@ def with_diagonal(plan: ContractPlan, borders: tuple[ZeroBorder, ...]) -> Contra
     loops are those of products of any size, which are told where the diagonal is.
     """
     found = [border for border in borders if border.is_diagonal]
+    if not found:
+        return plan
     is_whole = plan.columns % plan.lanes == 0
     is_direct = plan.method == "tile" and plan.vector_axis == "n" and plan.pack_right == "none"
     is_plain = can_lift(plan) and plan.next_steps is None and plan.right.column_stride == 1
     is_float = plan.compute == plan.dtype and plan.compute.is_float
-    if not (found and is_whole and is_direct and is_plain and is_float):
+    if not (is_whole and is_direct and is_plain and is_float):
         return plan
     gained = found[0].share_left_out * plan.rows * plan.columns * plan.k / plan.lanes / 2
     is_short = plan.columns <= MOST_LOOKED_THROUGH * plan.lanes

@@ -98,8 +98,8 @@ class KnownLeaves:
 
     def note(self, module: LinkableModule) -> None:
         """Note the leaf functions that a module has."""
-        if self._noted is not None:
-            emitted = set(module.leaves)
+        emitted = set(module.leaves)
+        if emitted and self._noted is not None:
             names = module.names_of_leaves().items()
             there = {leaf: digest for leaf, (symbol, digest) in names if symbol in emitted}
             new = {_stated(leaf): known_as(leaf, digest) for leaf, digest in there.items()}
@@ -120,6 +120,7 @@ class KnownLeaves:
         return EntryKey("declared", self._made_for, digest_of(str(self._version), stated))
 
 
+@lru_cache(maxsize=1024)
 def _stated(leaf: Leaf) -> str:
     """Return all that a leaf states, but for the target."""
     values = (getattr(leaf, field.name) for field in fields(leaf))

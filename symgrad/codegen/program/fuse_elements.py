@@ -139,7 +139,7 @@ class _Launches:
         if not isinstance(first, Launch):
             return None
         written = self._handed_on(first)
-        if not written or self._elements_of(first) is None:
+        if not written:
             return None
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]

@@ -106,7 +106,8 @@ class _KeyMaker:
         if buffer.place == "constant" and buffer.type.count == 1:
             number = self._buffers.constants[buffer.number].array.tobytes()
         read = self._of_type(tensor.type)
-        if tensor.type == stored.type == buffer.type:
+        given = tensor.type
+        if (given is stored.type or given == stored.type) and given == buffer.type:
             return number, read
         return number, read, self._of_type(stored.type), self._of_type(buffer.type)
 

@@ -85,9 +85,14 @@ def stated_key(key: Hashable) -> str:
     raise NoTextError
 
 
-def has_own_ops(group: FusionGroup) -> bool:
-    """Return whether the ops of a group are symgrad's own: what others are, names do not say."""
-    return all(_is_own(node.definition) for node in group.nodes)
+def has_own_ops(group: FusionGroup, known: dict[OpDef, bool]) -> bool:
+    """Return whether the ops of a group are symgrad's own: what others are, names do not say.
+
+    To what is `known` of those of a program what is found is added.
+    """
+    used = {node.definition for node in group.nodes}
+    known |= {definition: _is_own(definition) for definition in used.difference(known)}
+    return all([known[definition] for definition in used])
 
 
 def _is_own(definition: OpDef) -> bool:

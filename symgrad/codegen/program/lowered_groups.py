@@ -37,7 +37,7 @@ from symgrad.codegen.program.kept_groups import (
 )
 from symgrad.codegen.schedule.kernel_pool import KernelPool
 from symgrad.codegen.schedule.relocate import Relocated
-from symgrad.graph.node import Node, Tensor, make_node
+from symgrad.graph.node import Node, OpDef, Tensor, make_node
 from symgrad.graph.structures import AtIndices
 from symgrad.graph.types import TensorType
 from symgrad.passes.costs import kernel_spec
@@ -84,6 +84,7 @@ class LoweredGroups:
         self._kinds: dict[int, KeptKind | None] = {}
         # By the key and the sizes of a group, its kernel and which of its buffers are arguments.
         self._known: dict[tuple[int, tuple[int, ...]], tuple[Relocated, list[int]]] = {}
+        self._own_ops: dict[OpDef, bool] = {}
         self._counts: Counter[int] = Counter()
         self._alike: dict[int, Templates[_SizedKernel]] = {}
         self.printed: dict[str, Printed] = {}
@@ -127,7 +128,7 @@ class LoweredGroups:
         lowered = lower_group(partition, buffers, group, "kernel")
         if kind is None:
             order = [key.buffers.index(b) for b in lowered.arguments]
-            return self._pool.add(lowered.kernel), order
+            return self._pool.add_apart(lowered.kernel), order  # others' keys differ
         kept = self._scheduled(lowered, key)
         kind.keep(key.sizes, kept)
         return self._added(kept)
@@ -139,7 +140,7 @@ class LoweredGroups:
 
     def _kind(self, group: FusionGroup, key: GroupKey, number: int) -> KeptKind | None:
         """Return what programs before have kept of groups with this key, None without."""
-        if self._kept is None or not has_own_ops(group):
+        if self._kept is None or not has_own_ops(group, self._own_ops):
             return None
         if number not in self._kinds:
             try:

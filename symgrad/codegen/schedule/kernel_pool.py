@@ -47,12 +47,16 @@ class KernelPool:
         text = print_kernel(plain)
         if text not in self._by_text:
             # Names are given out in order, so equal groups mostly have equal text as they are.
-            moved = self.relocated(plain)
-            kernel = self._add_relocated(moved)
-            # Loops without iterations are gone, and the checks in them.
-            statuses = moved.statuses[: statuses_of(kernel)]
-            self._by_text[text] = replace(moved, kernel=kernel, statuses=statuses)
+            self._by_text[text] = self.add_apart(plain)
         return self._by_text[text]
+
+    def add_apart(self, plain: Kernel) -> Relocated:
+        """Return the scheduled kernel for `plain`, whose text is likely no other's as it is."""
+        moved = self.relocated(plain)
+        kernel = self._add_relocated(moved)
+        # Loops without iterations are gone, and the checks in them.
+        statuses = moved.statuses[: statuses_of(kernel)]
+        return replace(moved, kernel=kernel, statuses=statuses)
 
     def relocated(self, plain: Kernel) -> Relocated:
         """Return `plain` as it is before it is scheduled: the same wherever it is called."""

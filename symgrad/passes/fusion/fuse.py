@@ -95,7 +95,7 @@ def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
     wanted, in_memory = drafts.wanted, drafts.in_memory
     for node in reversed(drafts.graph.nodes):
-        if wanted.keys().isdisjoint(node.outputs) and in_memory.keys().isdisjoint(node.outputs):
+        if not any([output in wanted or output in in_memory for output in node.outputs]):
             continue
         match drafts.traits(node).home:
             case "memory":
@@ -191,22 +191,23 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
     output = node.output
     if output in drafts.in_memory:
         return drafts.in_memory[output]
-    spec = drafts.specs[node]
     wanted = drafts.wanted[output]
     users = wanted.values()
     is_repeated = output in drafts.repeated
-    flops = drafts.flops(node) if is_repeated or len(wanted) > 1 else 0
+    are_several = len(wanted) > 1
+    flops = drafts.flops(node) if is_repeated or are_several else 0
     if is_repeated and flops > CHEAP_FLOPS:
         return (
             f"it is repeated along an axis and costs {flops} flops an element, "
             f"more than {CHEAP_FLOPS}"
         )
-    is_gather = isinstance(spec, Gather)
-    if len(wanted) > 1 and (flops or is_gather) and output not in drafts.again:
+    is_kept = are_several and output not in drafts.again
+    is_gather = is_kept and isinstance(drafts.specs[node], Gather)
+    if is_kept and (flops or is_gather):
         if not is_gather:
             drafts.shared.add(output)
         return f"{len(wanted)} kernels use it and it costs {flops} flops an element"
-    if len(wanted) > 1 and output not in drafts.again and _stands_for_several(drafts, node):
+    if is_kept and _stands_for_several(drafts, node):
         drafts.shared.add(output)
         return f"{len(wanted)} kernels use it, and each would read what it is made of"
     anchored = [draft for draft in users if draft.anchor is not None]

@@ -14,6 +14,7 @@ from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph, Update
+from symgrad.passes.pipeline import SPECIALIZE
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 
@@ -190,3 +191,12 @@ def test_a_step_works_again_after_it_failed():
         with pytest.raises(IndexError):
             step(A, np.array([7]))
         np.testing.assert_array_equal(step(A, np.array([2])), [2])
+
+
+def test_a_graph_is_specialised_once_for_each_size(monkeypatch):
+    again = replace(SPECIALIZE, run=lambda *_: pytest.fail("it was for the cache's key"))
+    monkeypatch.setattr("symgrad.compiler.SPECIALIZE", again)
+    x = sg.placeholder((None,))
+    step = sg.compile([x], x * 2.0)
+    for size in (3, 4):
+        np.testing.assert_array_equal(step(np.ones(size, np.float32)), np.full(size, 2.0))

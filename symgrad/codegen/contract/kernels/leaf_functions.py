@@ -43,13 +43,14 @@ _EFFECTS = ("memory(argmem: readwrite, inaccessiblemem: readwrite)", "nofree", "
 
 def leaf_function(module: ir.Module, leaf: Leaf) -> ir.LLVMFunction:
     """Return the function of `module` that does what `leaf` says; one that is known is declared."""
-    if leaf not in module.made_of:
+    function = module.made_of.get(leaf)
+    if function is None:
         known = module.find(leaf)
         function = (
             module.include(_emitted(leaf)) if known is None else _declared(module, leaf, known)
         )
         module.made_of[leaf] = function
-    return module.made_of[leaf]
+    return function
 
 
 def known_as(leaf: Leaf, digest: str) -> ir.KnownFunction:
@@ -62,6 +63,7 @@ def known_as(leaf: Leaf, digest: str) -> ir.KnownFunction:
     return known
 
 
+@lru_cache(maxsize=1024)
 def shared_level(leaf: Leaf) -> Target | None:
     """Return the level that the function of a leaf is for, None if it is for a CPU.
 

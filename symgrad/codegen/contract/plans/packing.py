@@ -131,6 +131,8 @@ def _has_conflict_misses(plan: ContractPlan, target: Target) -> bool:
     """
     memory, apart = target.memory, abs(plan.left.column_stride) * plan.dtype.itemsize
     is_across = plan.left.row_stride == 1 and not plan.left.column_digits
+    if not is_across or target.follows_pages:
+        return False
     is_read_again = plan.panels > 1 and plan.row_tiles >= FEW_READS
     is_far = plan.k >= memory.near_pages and apart >= memory.line_bytes
     span = plan.block_k * apart
@@ -139,7 +141,7 @@ def _has_conflict_misses(plan: ContractPlan, target: Target) -> bool:
     is_whole = plan.tile_rows * plan.dtype.itemsize >= memory.line_bytes
     is_whole = is_whole and reads_late(plan, target) and not lines_further(plan, memory)
     is_dropped = is_dropped and not (is_whole and span <= memory.l2_bytes)
-    return is_across and is_read_again and is_dropped and not target.follows_pages
+    return is_read_again and is_dropped
 
 
 def _panel_packing(across: int, along: int) -> Packing:

@@ -6,6 +6,7 @@ Shapes and strides decide on the plan.
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from typing import Any
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.diagonal import with_diagonal
@@ -84,18 +85,24 @@ def _planned(asked: _Asked) -> ContractPlan:
     plan = with_next_steps(plan, _tiles_of_part(product, plan))
     plan = _without_followed(plan, target)
     plan = _with_results(product, plan, target)
-    plan = replace(plan, met=len(places_to_prefetch(product, plan, target)))
+    plan = _with(plan, met=len(places_to_prefetch(product, plan, target)))
     plan = with_kept_rows(plan, target.memory) if target.follows_pages else plan
-    plan = replace(plan, next_right=_next_right(product, plan, target))
-    plan = replace(plan, next_sides=_next_sides(product, plan, target))
+    plan = _with(plan, next_right=_next_right(product, plan, target))
+    plan = _with(plan, next_sides=_next_sides(product, plan, target))
     is_next = plan.next_right > 0 or any(plan.next_sides)
-    plan = replace(plan, asks_for_product=is_next and can_ask_for_product(plan, target))
+    plan = _with(plan, asks_for_product=is_next and can_ask_for_product(plan, target))
     if product.parallel is None:
         plan = with_diagonal(plan, product.borders)
         plan = with_unread(plan, product.read, target)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
+
+
+def _with(plan: ContractPlan, **decided: Any) -> ContractPlan:
+    """Return `plan` with what was decided, itself where that is what it says already."""
+    is_new = any(getattr(plan, name) != value for name, value in decided.items())
+    return replace(plan, **decided) if is_new else plan
 
 
 def _plan_by_runs(product: Product, target: Target) -> ContractPlan:
@@ -203,7 +210,7 @@ def _without_followed(plan: ContractPlan, target: Target) -> ContractPlan:
     """
     is_across = plan.left.row_stride == 1 and not has_digits(plan) and plan.goes_on is None
     follows = target.follows_pages and is_across and plan.k_blocks == 1
-    return replace(plan, asks_for_next=plan.asks_for_next and not follows)
+    return _with(plan, asks_for_next=plan.asks_for_next and not follows)
 
 
 def _tiles_of_part(product: Product, plan: ContractPlan) -> int:

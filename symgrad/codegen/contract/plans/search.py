@@ -246,17 +246,17 @@ def _plan_tiles(
     width, is left out; so the cheapest tiles come first.
     """
     memory = target.memory
-    width = _choose_width(plan.column_run, plan.lanes)
+    width, row_run = _choose_width(plan.column_run, plan.lanes), plan.row_run
     after = epilogue_cycles(plan.rows, plan.columns, width, stride)
     ways = []
     for cycles, across, highest in sorted(_tile_shapes(plan, target)):
         if cycles * share_outside(borders) + after > NEARLY_CHEAPEST * least:
             break
-        tiles = -(-plan.row_run // highest)
+        tiles = -(-row_run // highest)
         shape = replace(
             plan,
             vector_width=width,
-            tile_rows=-(-plan.row_run // tiles),
+            tile_rows=-(-row_run // tiles),
             tile_columns=across * plan.lanes,
             block_k=choose_block_k(plan, target, across * plan.lanes),
         )
@@ -278,8 +278,8 @@ def _plan_tiles(
 
 def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, int, int]]:
     """Yield what the tiles of all rows and columns cost, how many vectors wide and rows high."""
-    vectors = _vectors_across(plan)
-    runs = plan.rows // plan.row_run * (plan.columns // plan.column_run)
+    vectors, row_run = _vectors_across(plan), plan.row_run
+    runs = plan.rows // row_run * (plan.columns // plan.column_run)
     pieces = plan.k // max(plan.k_run, 1) if plan.left.column_digits else 0
     apart = abs(plan.left.row_stride) * plan.dtype.itemsize
     # Rows that lie a whole page apart fall on one set of the first-level cache.
@@ -301,7 +301,7 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
         part = 1 << (highest.bit_length() - 1)  # of a line, which begins with each tile
         for high in dict.fromkeys((highest, part if is_late and part < plan.rows else highest)):
             cycles = runs * tiling_cycles(
-                plan.row_run, vectors, high, across, plan.k, pieces, of_line=of_line
+                row_run, vectors, high, across, plan.k, pieces, of_line=of_line
             )
             yield cycles, across, high
 
