@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from symgrad.__main__ import main
 from symgrad.config import override
+from symgrad.runtime import precompile
 from tests.support.page_blocks import Block, PageRun, blocks_of
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +39,10 @@ RUN = [
     or block.is_output
     or (block.language == "sh" and page not in EXCERPTS)
 ]
+
+# What docs/caching.md precompiles takes minutes: of its samples each 101st, which shares no
+# factor with how many forms and sizes there are.
+_STRIDE = 101
 
 _runs: dict[str, tuple[PageRun, list[int]]] = {}
 
@@ -70,8 +76,26 @@ def _run_until(page: str, last: int, folder: Path, monkeypatch: pytest.MonkeyPat
 def test_a_block_of_a_page_runs(
     page: str, index: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    few = [*precompile.samples()][::_STRIDE]
+    monkeypatch.setattr(precompile, "samples", lambda: iter(few))
     with override(verify=False, cache=True, cache_dir=str(folder / "cache")):
         _run_until(page, index, folder, monkeypatch)
+
+
+def test_the_samples_that_a_page_precompiles_are_of_all_sizes_and_forms():
+    every = [*precompile.samples()]
+    few = every[::_STRIDE]
+    for place in range(3):
+        assert {s.sizes[place] for s in few} == {s.sizes[place] for s in every}
+    forms = {(s.is_transposed, s.follows) for s in every}
+    assert {(s.is_transposed, s.follows) for s in few} == forms
+
+
+@pytest.mark.slow
+def test_the_command_of_the_page_precompiles_all_samples(tmp_path, capsys):
+    with override(verify=False, cache=True, cache_dir=str(tmp_path)):
+        assert main(["cache", "precompile"]) == 0
+        assert "functions of products" in capsys.readouterr().out
 
 
 def test_every_block_says_what_it_is():

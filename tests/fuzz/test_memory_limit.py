@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ def _are_same(found: Results, wanted: Results) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in pairs)
 
 
+@cache  # both tests take the first programs that train
 def _limited(family: str, seed: int) -> tuple[int, int]:
     """Return how many limits of a program could be kept, and how many computed anything again."""
     graph, inputs = FAMILIES[family].program(seed)

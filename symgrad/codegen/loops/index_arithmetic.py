@@ -20,6 +20,8 @@ def index_of(*terms: tuple[IndexAtom, int], const: int = 0) -> Index:
 
     `n*(e // n) + e % n` becomes `e`, so that splitting and merging axes leaves no trace.
     """
+    if len(terms) < 2:  # most sums: nothing to join, nothing to put in order
+        return Index(const, terms if terms and terms[0][1] else ())
     total: dict[IndexAtom, int] = {}
     for atom, coefficient in terms:
         total[atom] = total.get(atom, 0) + coefficient

@@ -169,16 +169,19 @@ class GroupValues:
 
     def value(self, scope: Scope, tensor: Tensor, index: tuple[Index, ...]) -> Atom:
         """Write what computes the element of `tensor` at `index` into `scope`."""
-        pending: list[ValueKey] = [(tensor, index)]
+        # What an element is computed from is found out once, and looked for again behind it.
+        pending: list[tuple[ValueKey, list[ValueKey] | None]] = [((tensor, index), None)]
         while pending:
-            key = pending[-1]
+            key, needed = pending[-1]
             if scope.find(key) is not None:
                 pending.pop()
                 continue
-            needed = self._needed(key)
+            if needed is None:
+                needed = self._needed(key)
+                pending[-1] = key, needed
             operands = [found for k in needed if (found := scope.find(k)) is not None]
             if len(operands) < len(needed):
-                pending.extend(k for k in reversed(needed) if scope.find(k) is None)
+                pending.extend((k, None) for k in reversed(needed) if scope.find(k) is None)
                 continue
             scope.remember(key, self._compute(scope, key, operands))
             pending.pop()
