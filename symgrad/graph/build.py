@@ -13,7 +13,14 @@ from contextvars import ContextVar
 from dataclasses import replace
 from types import MappingProxyType
 
-from symgrad.errors import GraphError, SymgradError, called_function, user_source
+from symgrad.errors import (
+    GraphError,
+    Source,
+    SymgradError,
+    called_function,
+    source_at,
+    user_source,
+)
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim, Size, substitute
@@ -28,6 +35,7 @@ from symgrad.suggestions import is_public_name, known_as
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
 _region: ContextVar[Region | None] = ContextVar("region", default=None)
+_line: ContextVar[Source | None] = ContextVar("line", default=None)
 _built: ContextVar[dict[Hashable, Node] | None] = ContextVar("built", default=None)
 _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 _gradient_keys: ContextVar[Mapping[str, str]] = ContextVar("gradient_keys", default=_NO_KEYS)
@@ -76,6 +84,38 @@ class derived_from:  # noqa: N801  # called as a function: a gradient enters it 
         if self._name:
             _name_scope.reset(self._scope)
         _origin.reset(self._token)
+
+
+class built_by_line:  # noqa: N801  # called as a function: a context manager's frame is no user's
+    """Give the nodes built inside the user's line that is running now, which is looked for once.
+
+    Nothing of the user's may be called inside, but in `built_by_any_line`. With `is_ours` false it
+    changes nothing.
+    """
+
+    __slots__ = ("_is_ours", "_token")
+
+    def __init__(self, is_ours: bool = True) -> None:
+        self._is_ours = is_ours
+
+    def __enter__(self) -> None:
+        found = user_source() if self._is_ours else None
+        if found is not None:
+            found = replace(found, called=called_function())
+        self._token = _line.set(found)
+
+    def __exit__(self, *_: object) -> None:
+        _line.reset(self._token)
+
+
+@contextmanager
+def built_by_any_line() -> Iterator[None]:
+    """Look for the user's line of each node built inside: it is for functions of the user's."""
+    token = _line.set(None)
+    try:
+        yield
+    finally:
+        _line.reset(token)
 
 
 @contextmanager
@@ -179,11 +219,11 @@ def _apply_anew(
     tensor_class: type[Tensor] | None,
 ) -> Node:
     origin = _origin.get()
-    source = user_source(_name_scope.get().rstrip("/")) if origin is None else origin.source
-    if origin is None and source is not None and not is_public_name(definition.name):
-        source = replace(source, called=called_function())
+    source = _users_line(definition.name) if origin is None else origin.source
+    region = _region.get()
     try:
-        inputs = _entered(definition.name, inputs)
+        if not all([t.node.region is region for t in inputs]):
+            inputs = _entered(definition.name, inputs)
         types = infer_types(definition, [t.type for t in inputs], attrs)
     except SymgradError as error:
         error.source = error.source or source
@@ -196,17 +236,30 @@ def _apply_anew(
         name=scoped(name),
         source=source,
         origin=origin,
-        region=_region.get(),
+        region=region,
         gradient_key=_gradient_keys.get().get(definition.name),
         tensor_class=tensor_class,
     )
 
 
+def _users_line(op: str) -> Source | None:
+    """Return the line of the user's that builds a node of an op, and what it calls, if not that."""
+    scope = _name_scope.get().rstrip("/")
+    line = _line.get()
+    found = user_source(scope) if line is None else line
+    if found is None:
+        return None
+    if is_public_name(op):
+        called = ""
+    else:
+        called = called_function() if line is None else line.called
+    if found.called == called and found.scope == scope:
+        return found
+    return source_at(found.file, found.line, found.function, scope, called)
+
+
 def _entered(op: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return the operands as the region that is open sees them."""
-    here = _region.get()
-    if all([t.node.region is here for t in inputs]):
-        return inputs
     for position, tensor in enumerate(inputs):
         require_visible(op, f"operand {position}", tensor)
     return tuple(enter(t) for t in inputs)
