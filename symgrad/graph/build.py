@@ -402,7 +402,8 @@ def with_attrs(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> Node:
 def _types_again(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> tuple[TensorType, ...]:
     given = [t.type for t in inputs]
     if attrs is node.attrs and given == [t.type for t in node.inputs]:
-        return tuple([t.type for t in node.outputs])  # they depend on nothing else
+        outputs = node.outputs  # they depend on nothing else
+        return (outputs[0].type,) if len(outputs) == 1 else tuple([t.type for t in outputs])
     try:
         return infer_types(node.definition, given, attrs)
     except SymgradError as error:
