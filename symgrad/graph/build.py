@@ -246,16 +246,13 @@ def _users_line(op: str) -> Source | None:
     """Return the line of the user's that builds a node of an op, and what it calls, if not that."""
     scope = _name_scope.get().rstrip("/")
     line = _line.get()
-    found = user_source(scope) if line is None else line
-    if found is None:
-        return None
-    if is_public_name(op):
-        called = ""
-    else:
-        called = called_function() if line is None else line.called
-    if found.called == called and found.scope == scope:
-        return found
-    return source_at(found.file, found.line, found.function, scope, called)
+    if line is None:
+        found = user_source(scope)
+        if found is None or is_public_name(op):
+            return found
+        return source_at(found.file, found.line, found.function, scope, called_function())
+    called = "" if is_public_name(op) else line.called
+    return source_at(line.file, line.line, line.function, scope, called)
 
 
 def _entered(op: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -24,12 +24,12 @@ class Operators(Generic[Result]):
         return result
 
     def _binary(self, op: str, other: Any) -> Result:
-        is_known = isinstance(other, Operators) or isinstance(other, _NUMBERS)
+        is_known = isinstance(other, Operators) or type(other) in _NUMBERS
         is_operand = is_known or provided("is_operand")(other)
         return self._call(op, other) if is_operand else self._not_implemented()
 
     def _reflected(self, op: str, other: Any) -> Result:
-        if not isinstance(other, _NUMBERS) and not provided("is_operand")(other):
+        if type(other) not in _NUMBERS and not provided("is_operand")(other):
             return self._not_implemented()
         result: Result = provided(op)(other, self)
         return result

@@ -199,11 +199,10 @@ class _Driver:
             return
         current = self._on_settled(node)
         key = self._constant_key(current) if self._table.one_constant else None
-        if key is not None:
-            first = self._constants.get(key)
-            if first is not None and self._rewrites.allow(ONE_CONSTANT, node):
-                self._settle_as(node, first.outputs)
-                return
+        first = None if key is None else self._constants.get(key)
+        if first is not None and self._rewrites.allow(ONE_CONSTANT, node):
+            self._settle_as(node, first.outputs)
+            return
         replacement = self._replacement(current)
         if replacement is not None:
             self._replaced[node] = replacement
