@@ -21,7 +21,8 @@ from symgrad.errors import (
     source_at,
     user_source,
 )
-from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
+from symgrad.graph.inference import infer_types
+from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim, Size, substitute
 from symgrad.graph.types import (
