@@ -10,33 +10,25 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from types import MappingProxyType
 
-from symgrad.errors import (
-    GraphError,
-    Source,
-    SymgradError,
-    called_function,
-    source_at,
-    user_source,
-)
+from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.inference import infer_types
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim, Size, substitute
+from symgrad.graph.source_lines import line_of
 from symgrad.graph.types import (
     ArrayLiteral,
     Attr,
     TensorType,
     attr_key,
 )
-from symgrad.suggestions import is_public_name, known_as
+from symgrad.suggestions import known_as
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
 _region: ContextVar[Region | None] = ContextVar("region", default=None)
-_line: ContextVar[Source | None] = ContextVar("line", default=None)
 _built: ContextVar[dict[Hashable, Node] | None] = ContextVar("built", default=None)
 _NO_KEYS: Mapping[str, str] = MappingProxyType({})
 _gradient_keys: ContextVar[Mapping[str, str]] = ContextVar("gradient_keys", default=_NO_KEYS)
@@ -85,38 +77,6 @@ class derived_from:  # noqa: N801  # called as a function: a gradient enters it 
         if self._name:
             _name_scope.reset(self._scope)
         _origin.reset(self._token)
-
-
-class built_by_line:  # noqa: N801  # called as a function: a context manager's frame is no user's
-    """Give the nodes built inside the user's line that is running now, which is looked for once.
-
-    Nothing of the user's may be called inside, but in `built_by_any_line`. With `is_ours` false it
-    changes nothing.
-    """
-
-    __slots__ = ("_is_ours", "_token")
-
-    def __init__(self, is_ours: bool = True) -> None:
-        self._is_ours = is_ours
-
-    def __enter__(self) -> None:
-        found = user_source() if self._is_ours else None
-        if found is not None:
-            found = replace(found, called=called_function())
-        self._token = _line.set(found)
-
-    def __exit__(self, *_: object) -> None:
-        _line.reset(self._token)
-
-
-@contextmanager
-def built_by_any_line() -> Iterator[None]:
-    """Look for the user's line of each node built inside: it is for functions of the user's."""
-    token = _line.set(None)
-    try:
-        yield
-    finally:
-        _line.reset(token)
 
 
 @contextmanager
@@ -220,7 +180,7 @@ def _apply_anew(
     tensor_class: type[Tensor] | None,
 ) -> Node:
     origin = _origin.get()
-    source = _users_line(definition.name) if origin is None else origin.source
+    source = line_of(definition.name, _name_scope.get()) if origin is None else origin.source
     region = _region.get()
     try:
         if not all([t.node.region is region for t in inputs]):
@@ -241,19 +201,6 @@ def _apply_anew(
         gradient_key=_gradient_keys.get().get(definition.name),
         tensor_class=tensor_class,
     )
-
-
-def _users_line(op: str) -> Source | None:
-    """Return the line of the user's that builds a node of an op, and what it calls, if not that."""
-    scope = _name_scope.get().rstrip("/")
-    line = _line.get()
-    if line is None:
-        found = user_source(scope)
-        if found is None or is_public_name(op):
-            return found
-        return source_at(found.file, found.line, found.function, scope, called_function())
-    called = "" if is_public_name(op) else line.called
-    return source_at(line.file, line.line, line.function, scope, called)
 
 
 def _entered(op: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

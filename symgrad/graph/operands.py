@@ -253,10 +253,9 @@ def _number_beside(x: Any, y: Any) -> list[Tensor] | None:
     tensor, number = (x, y) if isinstance(x, Tensor) else (y, x)
     if type(number) not in (int, float) or not isinstance(tensor, Tensor):
         return None
-    dtype = tensor.type.dtype
-    if not dtype.is_float:
+    if not tensor.type.dtype.is_float:
         return None
-    literal = _scalar_constant(number, dtype)
+    literal = _scalar_constant(number, tensor.type.dtype)
     return [tensor, literal] if tensor is x else [literal, tensor]
 
 

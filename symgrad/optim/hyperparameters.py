@@ -13,9 +13,9 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
-from symgrad.graph.build import built_by_any_line
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
+from symgrad.graph.source_lines import built_by_any_line
 
 Rate = float | Tensor
 Schedule = Callable[[Tensor], Any]

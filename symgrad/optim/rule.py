@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from symgrad.errors import DTypeError, GraphError, user_source
-from symgrad.graph.build import built_by_line
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
+from symgrad.graph.source_lines import built_by_line
 from symgrad.optim.hyperparameters import LearningRate, Rate, check_learning_rate, rate_at
 from symgrad.optim.optimizer import Optimizer, Pair, check_variable, repeated
 from symgrad.optim.slots import whole_state
