@@ -120,12 +120,12 @@ def lines_of(updates: list[sg.Update], op: str) -> set[tuple[str, str]]:
 
 
 def test_what_an_optimizer_builds_is_of_the_line_that_calls_it_and_a_schedule_of_its_own():
-    w = sg.variable(np.float32([1, 2]), name="w")
+    w = sg.variable([1.0, 2.0], name="w")
 
-    def halved(step):
+    def halved(step: Any) -> Any:
         return 0.5 / sg.maximum(step, 1)
 
-    def built():
+    def built() -> list[sg.Update]:
         return sg.optim.Adam(halved).minimize(sg.sum(w * w))
 
     updates = built()
@@ -140,7 +140,7 @@ def test_what_a_user_adds_to_a_rule_is_of_its_own_line():
         def _decayed(self, g, w):
             return sg.clip(g, -1, 1)
 
-    w = sg.variable(np.float32([1, 2]), name="w")
+    w = sg.variable([1.0, 2.0], name="w")
     (line,) = lines_of(Clipped(0.1).minimize(sg.sum(w * w)), "minimum")
     assert line[0] == "_decayed"
 
