@@ -2,8 +2,12 @@
 
 A graph is many objects that refer to each other and all live until the program is made: each time
 the collector walks them it finds nothing to free, and it walks them again and again as they grow.
-That is a quarter of the time to compile a large graph. What becomes garbage meanwhile, the graphs
-between two passes, is found when the collector runs again.
+That is a quarter of the time to compile a large graph.
+
+When it runs again it would begin with all that was made, although most of that stays for as long as
+the program does. So much of it counts as what has lived for long, which the collector looks through
+when it next looks through everything. What became garbage meanwhile, the graphs between two passes,
+waits until then, and there is a bound on how much does.
 """
 
 from __future__ import annotations
@@ -11,6 +15,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# Fewer objects are looked through in a millisecond or two, and are not worth being kept.
+LEAST_SETTLED = 10_000
+# What counts as old unseen, until the collector looks through everything: some 50 MB.
+MOST_SETTLED = 500_000
+_settled = [0, 0]  # how many objects do, since how many collections of everything there had been
 
 
 @contextmanager
@@ -26,7 +36,26 @@ def paused_collector() -> Iterator[None]:
         yield
     finally:
         if was_running:
+            _settle()
             gc.enable()
+
+
+def _settle() -> None:
+    """Let what was made since the collector last ran count as what has lived for long."""
+    made = gc.get_count()[0]
+    if made < LEAST_SETTLED or gc.get_freeze_count():
+        return
+    collections = gc.get_stats()[-1]["collections"]
+    if collections != _settled[1]:
+        _settled[:] = 0, collections
+    if _settled[0] + made <= MOST_SETTLED:
+        _settled[0] += made
+        _move_to_oldest()
+
+
+def _move_to_oldest() -> None:
+    gc.freeze()  # all objects, from every generation
+    gc.unfreeze()  # to the oldest one
 
 
 @contextmanager
@@ -39,5 +68,4 @@ def importing() -> Iterator[None]:
     with paused_collector():
         yield
         if gc.get_freeze_count() == 0:
-            gc.freeze()  # all objects, from every generation
-            gc.unfreeze()  # to the oldest one
+            _move_to_oldest()

@@ -73,6 +73,15 @@ def _replaced(record: Any, /, **changes: Any) -> Any:
     return _REPLACING[cls](record, **changes)
 
 
+def draft_of(cls: type) -> Any:
+    """Return the class of drafts of a record, which is made as one and then given its own class.
+
+    Slots of a draft are set as those of any object, which takes a fourth of what a frozen record
+    takes: it is for the few classes of which a program has tens of thousands.
+    """
+    return type(cls)(f"{cls.__name__}Draft", cls.__bases__, {"__slots__": vars(cls)["__slots__"]})
+
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
     from dataclasses import replace as replace

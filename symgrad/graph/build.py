@@ -10,20 +10,21 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from types import MappingProxyType
 
-from symgrad.errors import GraphError, SymgradError, called_function, user_source
-from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
+from symgrad.errors import GraphError, SymgradError, user_source
+from symgrad.graph.inference import infer_types
+from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim, Size, substitute
+from symgrad.graph.source_lines import line_of
 from symgrad.graph.types import (
     ArrayLiteral,
     Attr,
     TensorType,
     attr_key,
 )
-from symgrad.suggestions import is_public_name, known_as
+from symgrad.suggestions import known_as
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
@@ -179,11 +180,11 @@ def _apply_anew(
     tensor_class: type[Tensor] | None,
 ) -> Node:
     origin = _origin.get()
-    source = user_source(_name_scope.get().rstrip("/")) if origin is None else origin.source
-    if origin is None and source is not None and not is_public_name(definition.name):
-        source = replace(source, called=called_function())
+    source = line_of(definition.name, _name_scope.get()) if origin is None else origin.source
+    region = _region.get()
     try:
-        inputs = _entered(definition.name, inputs)
+        if not all([t.node.region is region for t in inputs]):
+            inputs = _entered(definition.name, inputs)
         types = infer_types(definition, [t.type for t in inputs], attrs)
     except SymgradError as error:
         error.source = error.source or source
@@ -196,7 +197,7 @@ def _apply_anew(
         name=scoped(name),
         source=source,
         origin=origin,
-        region=_region.get(),
+        region=region,
         gradient_key=_gradient_keys.get().get(definition.name),
         tensor_class=tensor_class,
     )
@@ -204,9 +205,6 @@ def _apply_anew(
 
 def _entered(op: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return the operands as the region that is open sees them."""
-    here = _region.get()
-    if all([t.node.region is here for t in inputs]):
-        return inputs
     for position, tensor in enumerate(inputs):
         require_visible(op, f"operand {position}", tensor)
     return tuple(enter(t) for t in inputs)
@@ -349,7 +347,8 @@ def with_attrs(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> Node:
 def _types_again(node: Node, inputs: tuple[Tensor, ...], attrs: Attrs) -> tuple[TensorType, ...]:
     given = [t.type for t in inputs]
     if attrs is node.attrs and given == [t.type for t in node.inputs]:
-        return tuple([t.type for t in node.outputs])  # they depend on nothing else
+        outputs = node.outputs  # they depend on nothing else
+        return (outputs[0].type,) if len(outputs) == 1 else tuple([t.type for t in outputs])
     try:
         return infer_types(node.definition, given, attrs)
     except SymgradError as error:

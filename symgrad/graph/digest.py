@@ -66,11 +66,11 @@ class _Digests:
         operands = " ".join([numbers[t] for t in node.inputs])
         types = []
         for tensor in node.outputs:
-            numbers[tensor] = f"{len(numbers)}"
+            numbers[tensor] = str(len(numbers))
             types.append(self._types.get(id(tensor.type)) or self._type(tensor.type))
         op = self._ops.get(node.definition) or self._op(node.definition)
         attrs = self._attrs(node.attrs) if node.attrs else ""
-        return f"{op} {operands} {{{attrs}}} {','.join(types)}"
+        return f"{op} {operands} {{{attrs}}} {types[0] if len(types) == 1 else ','.join(types)}"
 
     def _op(self, definition: OpDef) -> str:
         rules = [rule for rule in (definition.kernel, definition.infer) if rule is not None]
@@ -86,12 +86,14 @@ class _Digests:
         return self._types[id(type_)]
 
     def _attrs(self, attrs: Mapping[str, Attr]) -> str:
-        return ";".join([f"{key}={self._attribute(attrs[key])}" for key in sorted(attrs)])
+        keys = sorted(attrs) if len(attrs) > 1 else attrs
+        return ";".join([f"{key}={self._attribute(attrs[key])}" for key in keys])
 
     def _attribute(self, value: Attr) -> str:
         """Return text that no other value of an attribute has."""
-        if isinstance(value, tuple):
-            return f"({','.join([self._attribute(part) for part in value])},)"
+        if isinstance(value, tuple):  # mostly the sizes of a shape
+            parts = [repr(n) if type(n) is int else self._attribute(n) for n in value]
+            return f"({','.join(parts)},)"
         if value is None or isinstance(value, _PLAIN):
             return repr(value)
         if isinstance(value, Graph):

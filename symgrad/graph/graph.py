@@ -112,7 +112,9 @@ class Graph(NestedGraph):
     @property
     def region(self) -> Region | None:
         """The region all of it belongs to, None for a program of the top level."""
-        return self.roots[0].node.region if self.roots else None
+        if self.outputs:
+            return self.outputs[0].node.region
+        return self.updates[0].value.node.region if self.updates else None
 
     @property
     def variables(self) -> tuple[Variable, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, Union
 
@@ -33,8 +32,8 @@ from symgrad.graph.structures import (
     View,
 )
 from symgrad.graph.traits import LEAF, Traits
-from symgrad.graph.types import Array, Attr, Shape, TensorType, require_int64_count
-from symgrad.records import dataclass
+from symgrad.graph.types import Array, Attr, Shape, TensorType
+from symgrad.records import dataclass, draft_of
 
 Attrs = Mapping[str, Attr]
 _NO_ATTRS: Attrs = MappingProxyType({})
@@ -223,54 +222,6 @@ class Node(Immutable):
         return f"<{self.op} {self.name or ''}: {types}>".replace(" :", ":")
 
 
-def infer_types(
-    definition: OpDef, inputs: Sequence[TensorType], attrs: Attrs
-) -> tuple[TensorType, ...]:
-    """Infer the types of the results of an op, of which an int64 counts elements and bytes.
-
-    Whatever builds, specialises, reads or verifies an op comes by here.
-    """
-    inferred = definition.infer(*inputs, **attrs)
-    is_known = bool(inputs) and inferred is inputs[0] and all([t is inferred for t in inputs])
-    if is_known and not inputs[0].dtype.is_complex:
-        return (inputs[0],)  # which was checked where it was inferred
-    types = inferred if isinstance(inferred, tuple) else (inferred,)
-    if definition.of_pairs == "none" and not definition.is_leaf:
-        _refuse_complex(definition, inputs, types)
-    for type_ in types:
-        require_int64_count(definition.name, type_, type_.shape, type_.dtype.itemsize)
-    return tuple([_interned(type_) for type_ in types])
-
-
-@lru_cache(maxsize=1 << 14)
-def _interned(type_: TensorType) -> TensorType:
-    """Return one of equal types for all: most ops then find out at once that theirs agree.
-
-    There is room for those of a model of thousands of sizes: where types are forgotten before they
-    are met again, none is found to agree.
-    """
-    return type_
-
-
-def _refuse_complex(
-    definition: OpDef, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
-) -> None:
-    for position, type_ in enumerate(inputs):
-        if type_.dtype.is_complex:
-            raise DTypeError(
-                definition.name,
-                f"operand {position}: {type_} is complex, real numbers are needed",
-                hint="take sg.real, sg.imag or sg.abs of it",
-            )
-    for type_ in outputs:
-        if type_.dtype.is_complex:
-            raise DTypeError(
-                definition.name,
-                f"the result is {type_}, and there is none that is complex",
-                hint="make it of two real ones by sg.complex",
-            )
-
-
 def make_node(
     definition: OpDef,
     inputs: tuple[Tensor, ...],
@@ -288,14 +239,20 @@ def make_node(
     # Those of another node are frozen already, and are shared.
     is_frozen = isinstance(attrs, MappingProxyType)
     frozen = attrs if is_frozen else MappingProxyType(dict(attrs)) if attrs else _NO_ATTRS
-    node = Node(definition, inputs, frozen, name, source, origin, region, gradient_key)
-    make = tensor_class or Tensor
-    if len(types) == 1:
-        outputs: tuple[Tensor, ...] = (make(node, 0, types[0]),)
+    node = _NodeDraft()
+    node.definition, node.inputs, node.attrs, node.name = definition, inputs, frozen, name
+    node.source, node.origin, node.region, node.gradient_key = source, origin, region, gradient_key
+    if len(types) == 1 and tensor_class is None:
+        output = _TensorDraft()
+        output.node, output.index, output.type = node, 0, types[0]
+        output.__class__ = Tensor
+        node.outputs = (output,)
     else:
-        outputs = tuple([make(node, index, type_) for index, type_ in enumerate(types)])
-    object.__setattr__(node, "outputs", outputs)  # the one knot: a node and its outputs
-    return node
+        make = tensor_class or Tensor
+        node.outputs = tuple([make(node, index, type_) for index, type_ in enumerate(types)])
+    node.__class__ = Node
+    made: Node = node
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -393,3 +350,6 @@ class Tensor(Operators["Tensor"], ArrayMethods["Tensor"], OnDevice, Immutable):
 
     def __repr__(self) -> str:
         return f"<Tensor {self.name or self.node.op}: {self.type}>"
+
+
+_NodeDraft, _TensorDraft = draft_of(Node), draft_of(Tensor)

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from symgrad.graph.late_binding import provided
 
 Result = TypeVar("Result")
+_NUMBERS = (int, float)  # which are operands, as most are that are no tensors
 
 
 class Operators(Generic[Result]):
@@ -23,11 +24,12 @@ class Operators(Generic[Result]):
         return result
 
     def _binary(self, op: str, other: Any) -> Result:
-        is_operand = isinstance(other, Operators) or provided("is_operand")(other)
+        is_known = isinstance(other, Operators) or type(other) in _NUMBERS
+        is_operand = is_known or provided("is_operand")(other)
         return self._call(op, other) if is_operand else self._not_implemented()
 
     def _reflected(self, op: str, other: Any) -> Result:
-        if not provided("is_operand")(other):
+        if type(other) not in _NUMBERS and not provided("is_operand")(other):
             return self._not_implemented()
         result: Result = provided(op)(other, self)
         return result

@@ -13,8 +13,9 @@ from symgrad.graph.compare import graphs_in, graphs_of
 from symgrad.graph.dtypes import DType
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.inference import infer_types
 from symgrad.graph.leaf import Variable, placeholder_op, variable_op
-from symgrad.graph.node import Node, Region, Tensor, infer_types
+from symgrad.graph.node import Node, Region, Tensor
 from symgrad.graph.sizes import Size
 from symgrad.graph.types import ArrayLiteral, Attr, PythonFunction, State, TensorType
 from symgrad.records import dataclass

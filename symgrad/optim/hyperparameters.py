@@ -15,6 +15,7 @@ from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
+from symgrad.graph.source_lines import built_by_any_line
 
 Rate = float | Tensor
 Schedule = Callable[[Tensor], Any]
@@ -87,5 +88,7 @@ def check_count(subject: str, name: str, value: Any) -> int:
 
 def rate_at(subject: str, schedule: Schedule, step: Tensor) -> Tensor:
     """Return the rate that `schedule` gives at `step`, in float64."""
-    rate = check_rate(subject, "the result of the schedule", schedule(step))
+    with built_by_any_line():
+        made = schedule(step)
+    rate = check_rate(subject, "the result of the schedule", made)
     return cast(as_tensor(rate, dtypes.float64), dtypes.float64)

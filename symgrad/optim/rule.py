@@ -17,6 +17,7 @@ from symgrad.graph.graph import Update
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
+from symgrad.graph.source_lines import built_by_line
 from symgrad.optim.hyperparameters import LearningRate, Rate, check_learning_rate, rate_at
 from symgrad.optim.optimizer import Optimizer, Pair, check_variable, repeated
 from symgrad.optim.slots import whole_state
@@ -89,9 +90,11 @@ class Rule(Optimizer):
     def _updates(self, pairs: Sequence[Pair]) -> list[Update]:
         grouped = {owner.state: rule for rule, group in self._groups for owner in group.variables}
         updates = []
-        for rule in (self, *(rule for rule, _ in self._groups)):
-            mine = [(g, w) for g, w in pairs if grouped.get(whole_state(w), self) is rule]
-            updates += rule._group_updates(mine) if mine else []
+        is_ours = type(self).__module__.startswith("symgrad.")  # and not derived by a user
+        with built_by_line(is_ours):
+            for rule in (self, *(rule for rule, _ in self._groups)):
+                mine = [(g, w) for g, w in pairs if grouped.get(whole_state(w), self) is rule]
+                updates += rule._group_updates(mine) if mine else []
         step = self._slots.get("step")  # there is one if the rule or a schedule has read it
         return updates if step is None else [Update(step, step + 1), *updates]
 

@@ -42,6 +42,45 @@ def printed(program: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
+MADE_IN_A_PAUSE = """
+import gc
+from symgrad import collector
+made = collector.LEAST_SETTLED + 1_000
+
+def make():
+    with collector.paused_collector():
+        return [[number] for number in range(made)]
+
+def are_among(items, *generations):
+    there = {id(item) for generation in generations for item in gc.get_objects(generation)}
+    return len(there & set(map(id, items))) >= made
+
+gc.collect()
+"""
+
+
+def test_what_was_made_in_a_block_is_old_at_once():
+    program = (
+        "kept = make(); print(are_among(kept, 2), gc.get_count()[0] < made, gc.get_freeze_count())"
+    )
+    assert printed(MADE_IN_A_PAUSE + program).split() == ["True", "True", "0"]
+
+
+def test_there_is_a_bound_on_what_is_old_unseen():
+    program = (
+        "collector.MOST_SETTLED = made * 3 // 2\n"
+        "for full in (False, False, True):\n"
+        "    if full: gc.collect()\n"
+        "    print(are_among(make(), 2))"
+    )
+    assert printed(MADE_IN_A_PAUSE + program).split() == ["True", "False", "True"]
+
+
+def test_what_a_block_makes_is_left_alone_where_a_host_has_frozen_objects():
+    program = "gc.freeze(); kept = make(); print(gc.get_freeze_count() > 0, are_among(kept, 2))"
+    assert printed(MADE_IN_A_PAUSE + program).split() == ["True", "False"]
+
+
 def test_it_looks_through_nothing_that_is_imported():
     program = (
         "import gc, numpy; seen = []\n"

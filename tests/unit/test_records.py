@@ -23,7 +23,7 @@ from symgrad import records
 from symgrad.codegen.loops.language import Const
 from symgrad.graph.dtypes import float32
 from symgrad.passes.loops.extend_loop import Stack
-from symgrad.records import dataclass
+from symgrad.records import dataclass, draft_of
 from tests.support.together import together
 
 # Built up by one function, which keeps them to itself.
@@ -293,3 +293,18 @@ def test_a_field_without_a_default_behind_one_with_one_is_refused(decorate):
         class Turned:
             a: int = 1
             b: int
+
+
+def test_a_draft_that_is_given_the_class_of_its_record_is_one():
+    @dataclass(frozen=True, slots=True)
+    class Point:
+        x: int
+        y: int
+
+    draft = draft_of(Point)()
+    draft.x, draft.y = 1, 2
+    draft.__class__ = Point
+    assert draft == Point(1, 2)
+    assert hash(draft) == hash(Point(1, 2))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        draft.x = 3

@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, SymgradError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Infer, Tensor
@@ -24,7 +25,7 @@ from symgrad.graph.operands import (
     require_dtype,
     require_equal_types,
 )
-from symgrad.graph.ops.structure import broadcast_to
+from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import Body, Number, ScalarExpr
 from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
@@ -177,7 +178,8 @@ def _with_scalars_spread(tensors: list[Tensor]) -> list[Tensor] | None:
     if len(shapes) > 1:
         return None
     (shape,) = shapes
-    return [t if t.type.shape else broadcast_to(t, shape) for t in tensors]
+    # As `broadcast_to`, of a shape that is known to be one.
+    return [t if t.type.shape else apply(broadcast_to_op, t, shape=shape) for t in tensors]
 
 
 def common_shape(op: str, **operands: TensorType) -> Shape:

@@ -24,8 +24,9 @@ from collections.abc import Sequence
 
 from symgrad.errors import Source, SymgradError
 from symgrad.graph.graph import Graph, Update
+from symgrad.graph.inference import infer_types
 from symgrad.graph.leaf import Variable, constant_op, placeholder_op, variable_op
-from symgrad.graph.node import OpDef, Region, Tensor, infer_types, make_node
+from symgrad.graph.node import OpDef, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.ops import declare_all
 from symgrad.graph.text.attribute_types import attribute_types, describe_type, is_of_type

@@ -13,7 +13,8 @@ from typing import assert_never
 
 from symgrad.errors import SymgradError
 from symgrad.graph.axis_maps import AxisMap
-from symgrad.graph.node import Node, infer_types
+from symgrad.graph.inference import infer_types
+from symgrad.graph.node import Node
 from symgrad.graph.structures import (
     Call,
     ColumnMap,

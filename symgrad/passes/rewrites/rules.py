@@ -176,7 +176,9 @@ class _Driver:
         """Find what stands for the outputs of `root`, a node of the graph: those before it are."""
         self._advance(root)
         settled = self.settled
-        pending = [] if root.outputs[0] in settled else [root]
+        if root.outputs[0] in settled:
+            return
+        pending = [root]
         while pending:
             node = pending[-1]
             if node.outputs[0] not in settled:
@@ -195,20 +197,20 @@ class _Driver:
         if node in self._replaced:
             self._settle_as(node, (self.settled[self._replaced[node]],))
             return
-        inputs = tuple([self.settled[t] for t in node.inputs])
-        current = with_inputs(node, inputs)
+        current = self._on_settled(node)
         key = self._constant_key(current) if self._table.one_constant else None
-        first = self._constants.get(key)
-        if key is not None and first is not None and self._rewrites.allow(ONE_CONSTANT, node):
+        first = None if key is None else self._constants.get(key)
+        if first is not None and self._rewrites.allow(ONE_CONSTANT, node):
             self._settle_as(node, first.outputs)
             return
         replacement = self._replacement(current)
         if replacement is not None:
             self._replaced[node] = replacement
             return
+        for output in current.outputs:
+            self.settled[output] = output
         if current is not node:
-            self._settle_as(current, current.outputs)
-        self._settle_as(node, current.outputs)
+            self._settle_as(node, current.outputs)
         if key is not None:
             self._constants[key] = current
         elif not self._is_refused:
@@ -216,6 +218,14 @@ class _Driver:
         if node not in self._originals:
             for operand in current.inputs:
                 self._use(operand, 1)
+
+    def _on_settled(self, node: Node) -> Node:
+        """Return `node` applied to what stands for its operands."""
+        settled = self.settled
+        for operand in node.inputs:  # mostly each stands for itself
+            if settled[operand] is not operand:
+                return with_inputs(node, tuple([settled[t] for t in node.inputs]))
+        return node
 
     def _constant_key(self, node: Node) -> Hashable | None:
         """Return what equal constants share, or equal broadcasts of one; None for all else."""
@@ -255,15 +265,16 @@ class _Driver:
 
     def _rules_for(self, node: Node) -> Sequence[RewriteRule]:
         """Return the rules that may run on `node`, for the dtypes and the operands it has."""
-        is_float = any([t.type.dtype.is_float for t in node.inputs])
-        operation = node.definition, is_float, tuple([t.node.definition for t in node.inputs])
+        inputs = node.inputs
+        is_float = any([t.type.dtype.kind == "float" for t in inputs])  # `is_float` without a call
+        operation = node.definition, is_float, tuple([t.node.definition for t in inputs])
         permitted = self._permitted.get(operation)
         if permitted is None:
             rules = self._table.permitted(operation, self._rewrites.fast_math)
             permitted = self._permitted[operation] = _Permitted(rules)
         if not permitted.by_numbers:
             return permitted.rules
-        return permitted.among(tuple([uniform_literal(t) for t in node.inputs]))
+        return permitted.among(tuple([uniform_literal(t) for t in inputs]))
 
     def _try(self, rule: RewriteRule, node: Node) -> Tensor | None:
         if rule.needs_sole_use and self._uses(node.inputs[rule.sole]) > 1:

@@ -18,7 +18,7 @@ from symgrad.codegen.program.fuse_elements import _Launches
 from symgrad.codegen.program.language import Argument, Launch
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.config import override
-from symgrad.graph import node as graph_node
+from symgrad.graph import inference
 from symgrad.graph.node import Node
 from symgrad.graph.types import TensorType
 from symgrad.passes.fusion.draft import Drafts
@@ -97,8 +97,8 @@ def test_updates_in_place_are_compared_with_no_other_launch(monkeypatch):
 
 def test_types_of_thousands_of_sizes_are_found_again():
     sizes = range(1, 3000)
-    first = [graph_node._interned(TensorType(sg.float32, (n,))) for n in sizes]
-    again = [graph_node._interned(TensorType(sg.float32, (n,))) for n in sizes]
+    first = [inference._interned(TensorType(sg.float32, (n,))) for n in sizes]
+    again = [inference._interned(TensorType(sg.float32, (n,))) for n in sizes]
     assert all(a is b for a, b in zip(first, again, strict=True))
 
 

@@ -112,6 +112,39 @@ def test_a_group_may_have_a_schedule():
     assert set(optimizer.state) == {"step"}
 
 
+def lines_of(updates: list[sg.Update], op: str) -> set[tuple[str, str]]:
+    """Return the functions whose lines have built the nodes of an op, and what these call."""
+    nodes = sg.Graph([u.value for u in updates], updates=updates).nodes
+    found = [n for n in nodes if n.op == op and n.source is not None and n.origin is None]
+    return {(n.source.function, n.called) for n in found if n.source is not None}
+
+
+def test_what_an_optimizer_builds_is_of_the_line_that_calls_it_and_a_schedule_of_its_own():
+    w = sg.variable([1.0, 2.0], name="w")
+
+    def halved(step: Any) -> Any:
+        return 0.5 / sg.maximum(step, 1)
+
+    def built() -> list[sg.Update]:
+        return sg.optim.Adam(halved).minimize(sg.sum(w * w))
+
+    updates = built()
+    assert lines_of(updates, "maximum") == {("halved", "maximum")}
+    assert lines_of(updates, "sqrt") == {("built", "sqrt")}
+    assert ("built", "divide") in lines_of(updates, "divide")
+    assert ("halved", "divide") in lines_of(updates, "divide")
+
+
+def test_what_a_user_adds_to_a_rule_is_of_its_own_line():
+    class Clipped(sg.optim.Adam):
+        def _decayed(self, g, w):
+            return sg.clip(g, -1, 1)
+
+    w = sg.variable([1.0, 2.0], name="w")
+    (line,) = lines_of(Clipped(0.1).minimize(sg.sum(w * w)), "minimum")
+    assert line[0] == "_decayed"
+
+
 def test_a_group_of_variables_that_do_not_move_is_no_error():
     a, idle = sg.variable(np.float64(1), name="a"), sg.variable(np.float64(1), name="idle")
     optimizer = sg.optim.SGD(0.1, groups=[sg.optim.Group([idle], lr=7)])
