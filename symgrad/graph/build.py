@@ -10,10 +10,9 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from types import MappingProxyType
 
-from symgrad.errors import GraphError, SymgradError, called_function, user_source
+from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
 from symgrad.graph.sizes import Dim, Size, substitute
@@ -23,7 +22,7 @@ from symgrad.graph.types import (
     TensorType,
     attr_key,
 )
-from symgrad.suggestions import is_public_name, known_as
+from symgrad.suggestions import known_as
 
 _name_scope: ContextVar[str] = ContextVar("name_scope", default="")
 _origin: ContextVar[Node | None] = ContextVar("origin", default=None)
@@ -180,8 +179,6 @@ def _apply_anew(
 ) -> Node:
     origin = _origin.get()
     source = user_source(_name_scope.get().rstrip("/")) if origin is None else origin.source
-    if origin is None and source is not None and not is_public_name(definition.name):
-        source = replace(source, called=called_function())
     try:
         inputs = _entered(definition.name, inputs)
         types = infer_types(definition, [t.type for t in inputs], attrs)
