@@ -15,6 +15,7 @@ from types import MappingProxyType
 from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, infer_types, make_node
 from symgrad.graph.opdef import OPS
+from symgrad.graph.plain_attrs import plain_attrs
 from symgrad.graph.sizes import Dim, Size, substitute
 from symgrad.graph.types import (
     ArrayLiteral,
@@ -152,6 +153,7 @@ def apply_node(
     tensor_class: type[Tensor] | None = None,
 ) -> Node:
     """Infer the result of an op and make its node, with the user's line and the scopes in force."""
+    attrs = plain_attrs(attrs)
     built = _built.get()
     if built is None or name is not None:
         return _apply_anew(definition, inputs, attrs, name, tensor_class)
