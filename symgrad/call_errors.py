@@ -63,7 +63,7 @@ def named_in_errors(function: Called, name: str) -> Called:
             _refuse(name, function, args, kwargs, error)
             raise
 
-    BOUNDARIES.add(cast(FunctionType, call).__code__)
+    BOUNDARIES.add(id(cast(FunctionType, call).__code__))
     return cast(Called, call)
 
 

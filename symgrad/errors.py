@@ -10,7 +10,7 @@ import sys
 from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 
 from symgrad.records import dataclass
 
@@ -19,14 +19,16 @@ _LONGEST = 80  # characters of a value in a message
 _PACKAGE = str(Path(__file__).resolve().parent) + "/"
 # Every op that is built asks about all frames between it and the user's.
 _FILES_OF_OURS: set[str] = set()
-BOUNDARIES: set[CodeType] = set()  # of calls by users, whose `name` is the function called
+# Of calls by users, whose `name` is the function called, the identity of their code, which stays:
+# a code is hashed by all that it holds.
+BOUNDARIES: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A line of the user's code, `file:line in function`, and the name scopes open around it.
 
-    `called` is the function that the line calls, for an op that users do not know by its name.
+    `called` is the public function that the line calls, empty if it is a method or an operator.
     """
 
     file: str
@@ -51,10 +53,14 @@ def file_label(file: str) -> str:
 def user_source(scope: str = "") -> Source | None:
     """Return the innermost frame that is not inside symgrad, in `scope`; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
+    boundary: FrameType | None = None
     while frame is not None:
         code = frame.f_code
         if code.co_filename not in _FILES_OF_OURS and not is_internal(frame):
-            return source_at(code.co_filename, frame.f_lineno, code.co_name, scope, "")
+            called = "" if boundary is None else str(boundary.f_locals["name"])
+            return source_at(code.co_filename, frame.f_lineno, code.co_name, scope, called)
+        if id(code) in BOUNDARIES:
+            boundary = frame
         frame = frame.f_back
     return None
 
@@ -64,17 +70,6 @@ def user_source(scope: str = "") -> Source | None:
 def source_at(file: str, line: int, function: str, scope: str, called: str) -> Source:
     """Return the source with these fields, mostly the one that there is already."""
     return Source(file, line, function, scope, called)
-
-
-def called_function() -> str:
-    """Return the name of the public function that the user's line calls; empty if there is none."""
-    found = ""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_internal(frame):
-        if frame.f_code in BOUNDARIES:
-            found = str(frame.f_locals["name"])
-        frame = frame.f_back
-    return found
 
 
 def is_internal(frame: FrameType) -> bool:

@@ -30,9 +30,9 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 200  # programs of a process
 # How many of a hundred programs are of each family.
 SHARES = {
-    **{"ops": 26, "long": 7, "control": 29, "recurrences": 13},
+    **{"ops": 26, "long": 7, "control": 27, "recurrences": 13},
     **{"training": 1, "layers": 5, "complex": 7, "matrices": 2, "alike": 2},
-    **{"attention": 4, "scores": 1, "rows": 3},
+    **{"attention": 4, "scores": 1, "rows": 3, "powers": 2},
 }
 
 

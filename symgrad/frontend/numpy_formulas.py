@@ -37,6 +37,7 @@ from symgrad.graph.ops import (
     views,
 )
 from symgrad.graph.ops.elementwise import filled, float_operand
+from symgrad.graph.types import require_node_count
 
 # ------------------------------------------------------------------------------------- differences
 
@@ -250,6 +251,7 @@ def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  
     if vector.ndim != 1:
         raise ShapeError("numpy.vander", f"x: {vector.type} is no vector", source=user_source())
     count = _known_size("vander", vector) if N is None else N
+    require_node_count("numpy.vander", count, "columns")
     column = filled(vector.shape, 1, vector.dtype)
     columns = []
     for _ in range(count):

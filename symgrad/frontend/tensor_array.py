@@ -247,7 +247,8 @@ class TensorArray(GrowingArray):
         if not self.dynamic_size:
             return self
         known = range_of(index) if isinstance(index, Tensor) else None
-        last = int(np.max(index, initial=-1)) if known is None else known[1]
+        # As objects: no integer dtype has both -1 and what is beyond an int64.
+        last = int(np.max(np.asarray(index, object), initial=-1)) if known is None else known[1]
         return self._grown(subject, last + 1)
 
     def _grown(self, subject: str, size: int) -> TensorArray:

@@ -16,6 +16,7 @@ from symgrad.errors import GraphError, SymgradError, user_source
 from symgrad.graph.inference import infer_types
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
+from symgrad.graph.plain_attrs import plain_attrs
 from symgrad.graph.sizes import Dim, Size, substitute
 from symgrad.graph.source_lines import line_of
 from symgrad.graph.types import (
@@ -154,6 +155,7 @@ def apply_node(
     tensor_class: type[Tensor] | None = None,
 ) -> Node:
     """Infer the result of an op and make its node, with the user's line and the scopes in force."""
+    attrs = plain_attrs(attrs)
     built = _built.get()
     if built is None or name is not None:
         return _apply_anew(definition, inputs, attrs, name, tensor_class)
@@ -180,7 +182,7 @@ def _apply_anew(
     tensor_class: type[Tensor] | None,
 ) -> Node:
     origin = _origin.get()
-    source = line_of(definition.name, _name_scope.get()) if origin is None else origin.source
+    source = line_of(_name_scope.get()) if origin is None else origin.source
     region = _region.get()
     try:
         if not all([t.node.region is region for t in inputs]):

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 
-from symgrad.errors import Source, called_function, source_at, user_source
-from symgrad.suggestions import is_public_name
+from symgrad.errors import Source, source_at, user_source
 
 _line: ContextVar[Source | None] = ContextVar("line", default=None)
 
@@ -30,10 +28,7 @@ class built_by_line:  # noqa: N801  # called as a function: a context manager's 
         self._is_ours = is_ours
 
     def __enter__(self) -> None:
-        found = user_source() if self._is_ours else None
-        if found is not None:
-            found = replace(found, called=called_function())
-        self._token = _line.set(found)
+        self._token = _line.set(user_source() if self._is_ours else None)
 
     def __exit__(self, *_: object) -> None:
         _line.reset(self._token)
@@ -49,16 +44,12 @@ def built_by_any_line() -> Iterator[None]:
         _line.reset(token)
 
 
-def line_of(op: str, scope: str) -> Source | None:
-    """Return the line that builds a node of an op now, in `scope`, and what it calls, if another.
+def line_of(scope: str) -> Source | None:
+    """Return the line that builds nodes now, in `scope`, with the public function that it calls.
 
     None where no line of a user's is running.
     """
-    line = _line.get()
+    line, scope = _line.get(), scope.rstrip("/")
     if line is None:
-        found = user_source(scope.rstrip("/"))
-        if found is None or is_public_name(op):
-            return found
-        return source_at(found.file, found.line, found.function, found.scope, called_function())
-    called = "" if is_public_name(op) else line.called
-    return source_at(line.file, line.line, line.function, scope.rstrip("/"), called)
+        return user_source(scope)
+    return source_at(line.file, line.line, line.function, scope, line.called)

@@ -96,6 +96,7 @@ def is_unbounded(type_: TensorType) -> bool:
 
 # Sizes, counts, offsets and strides are int64 in native code and in NumPy.
 INT64_MAX = 2**63 - 1
+_MOST_NODES = 1 << 20  # that one call makes by a count of the user's
 
 
 def require_int64_count(op: str, tensor: object, shape: Shape, itemsize: int = 1) -> None:
@@ -115,6 +116,15 @@ def require_int64_count(op: str, tensor: object, shape: Shape, itemsize: int = 1
     if product <= INT64_MAX:
         problem = f"{tensor} takes {product * itemsize} bytes"
     raise ShapeError(op, f"{problem}, an int64 counts to {INT64_MAX}")
+
+
+def require_node_count(op: str, count: int, what: str) -> None:
+    """Raise `ShapeError` if `count`, by which one call makes nodes, is past all use.
+
+    A million takes seconds; nothing but memory would end what is asked for 2**63 parts.
+    """
+    if count > _MOST_NODES:
+        raise ShapeError(op, f"{count} {what} are as many nodes; one call makes {_MOST_NODES}")
 
 
 class ArrayLiteral:

@@ -114,9 +114,9 @@ def inv(a: Any, /) -> Tensor:
 
 @public(functions=[np.linalg.det])
 def det(a: Any, /) -> Tensor:
-    """Compute the determinant of square matrices: by minors up to 3 rows, else by elimination.
+    """Compute the determinant of square matrices: by minors up to 4 rows, else by elimination.
 
-    Those of 2 rows are right to a unit in the last place, and those of integers are exact up to 3.
+    Those of 2 rows are right to a unit in the last place, and those of integers are exact up to 4.
     The gradient is the cofactors (Jacobi's formula), also where the determinant is 0, and so is its
     derivative (Stewart, 1998); a third one is nan there.
 

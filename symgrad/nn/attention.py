@@ -7,6 +7,7 @@ and values are the caller's: what was not written yet is masked.
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 from symgrad.cost_model import KEYS_SCALED
@@ -118,7 +119,7 @@ def multi_head_attention(
     A. Vaswani and others, "Attention is all you need", 2017.
     """
     op = "multi_head_attention"
-    _check_count(op, heads)
+    heads = _count(op, heads)
     if bias is not None and not (isinstance(bias, list | tuple) and len(bias) == 4):
         raise GraphError(
             op, f"bias is no tuple of four, (bq, bk, bv, bo): {bias!r}", source=user_source()
@@ -312,9 +313,10 @@ def _check_equal(
 # -------------------------------------------------------------------------------- projections
 
 
-def _check_count(op: str, heads: object) -> None:
-    if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1:
+def _count(op: str, heads: object) -> int:
+    if isinstance(heads, bool) or not isinstance(heads, Integral) or heads < 1:
         raise GraphError(op, f"heads {heads!r} is no positive int", source=user_source())
+    return int(heads)
 
 
 def _project(op: str, named: dict[str, Tensor], x: str, w: str, bias: Tensor | None) -> Tensor:

@@ -6,6 +6,7 @@ Arguments are read and padding is added here; the product is the op `convolution
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from symgrad.cost_model import LEAST_CHANNELS_LAST
@@ -151,7 +152,7 @@ def _conv(
 ) -> Tensor:
     x, kernel = _floats(op, x, kernel)
     window = _window(op, x, kernel, layout, space)
-    _require_groups(op, groups)
+    groups = _group_count(op, groups)
     channels, taken = x.shape[_channels(layout)], _taken(kernel, layout)
     if _differ(channels, taken * groups):
         problem = f"{channels} channels of x are not {groups} groups of {taken}"
@@ -224,9 +225,10 @@ def _taken(kernel: Tensor, layout: Layout) -> Dim:
     return kernel.shape[-2 if layout == "NHWC" else 1]
 
 
-def _require_groups(op: str, groups: Any) -> None:
-    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+def _group_count(op: str, groups: Any) -> int:
+    if isinstance(groups, bool) or not isinstance(groups, Integral) or groups < 1:
         raise ShapeError(op, f"groups {groups!r} is no positive integer", source=user_source())
+    return int(groups)
 
 
 def _differ(m: Dim, n: Dim) -> bool:
@@ -308,7 +310,7 @@ def conv_transpose(
     op = "conv_transpose"
     x, kernel = _floats(op, x, kernel)
     window = _window(op, x, kernel, layout, None)
-    _require_groups(op, groups)
+    groups = _group_count(op, groups)
     channels, given = x.shape[_channels(layout)], kernel.shape[-1 if layout == "NHWC" else 0]
     if _differ(channels, given):
         _refuse_channels(op, x, kernel, f"{channels} channels of x, and {given} of kernel")

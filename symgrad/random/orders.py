@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 from symgrad.errors import GraphError, ShapeError, user_source
@@ -30,7 +31,7 @@ StreamOf = Callable[[str, Shape], Stream]  # of a draw, by its name and shape
 
 def shuffled(op: str, stream_of: StreamOf, x: Any) -> Tensor:
     """Return `x`, or the integers below it, in a random order along axis 0."""
-    if isinstance(x, int | Size):
+    if isinstance(x, Integral | Size):
         (count,) = as_shape(op, x)
         return random_order(stream_of(op, (count,)), count)
     values = as_tensor(x)
@@ -65,7 +66,7 @@ def chosen(op: str, stream_of: StreamOf, a: Any, shape: Shape, replace: bool, p:
 
 
 def _population(op: str, a: Any) -> tuple[Dim, Tensor | None]:
-    if isinstance(a, int | Size):
+    if isinstance(a, Integral | Size):
         (count,) = as_shape(op, a)
         values = None
     else:

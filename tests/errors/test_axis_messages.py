@@ -25,6 +25,12 @@ _ROWS = [
         TypeError,
         "concat: f32[3, 4] is one tensor, and a list of tensors is",
     ),
+    (lambda: sg.flip(F, axis=(0, -2)), ValueError, "flip: an axis is repeated in (0, -2)"),
+    (
+        lambda: sg.squeeze(sg.zeros((1, 3)), axis=[0, 0]),
+        ValueError,
+        "squeeze: an axis is repeated in (0, 0)",
+    ),
     (lambda: sg.stack(ONE), TypeError, "stack: f32[3, 4] is one tensor"),
     (
         lambda: sg.stack([F, V]),

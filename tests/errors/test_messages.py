@@ -154,6 +154,21 @@ def test_unknown_sizes_that_had_to_be_equal():
     )
 
 
+def test_sizes_that_differ_at_a_call_name_the_function_that_was_called():
+    x, w = sg.placeholder((None, 3), name="x"), sg.placeholder((None, 4), name="w")
+
+    def dense() -> sg.Tensor:
+        return sg.nn.linear(x, w)
+
+    step = sg.compile([x, w], dense())
+    with pytest.raises(ValueError, match="sizes of 'j' differ") as caught:
+        step(np.ones((2, 3), F32), np.ones((4, 4), F32))
+    assert str(caught.value).startswith("linear: sizes of 'j' differ in 'ij,jk->ik'")
+    assert line_of(dense) in str(caught.value)
+    with pytest.raises(ValueError, match="matmul: sizes of"):
+        sg.compile([x, w], sg.matmul(x, w))(np.ones((2, 3), F32), np.ones((4, 4), F32))
+
+
 def test_an_index_out_of_range_at_run_time():
     table, i = sg.placeholder((5, 2), name="table"), sg.placeholder((3,), "int64", name="i")
 

@@ -23,7 +23,7 @@ REGIONS = tuple(cls.__name__ for cls in get_args(Nested))
 SEEDS = {
     **{"ops": 100, "long": 100, "training": 20, "control": 800},
     **{"recurrences": 60, "layers": 80, "complex": 80, "matrices": 250, "alike": 60},
-    **{"attention": 60, "scores": 40, "rows": 60},
+    **{"attention": 60, "scores": 40, "rows": 60, "powers": 20},
 }
 # Programs take long to build. Those of the last seeds have what is rare.
 FEWER_SEEDS = {
@@ -39,6 +39,7 @@ FEWER_SEEDS = {
     "attention": range(6),
     "scores": range(8),
     "rows": range(12),
+    "powers": range(4),
 }
 
 

@@ -31,6 +31,7 @@ from tests.support.layer_programs import random_layers
 from tests.support.loop_programs import random_loop
 from tests.support.matrix_programs import random_matrices
 from tests.support.networks import random_network
+from tests.support.power_programs import random_powers
 from tests.support.row_chain_programs import random_row_chain
 from tests.support.strategies import random_graph
 
@@ -185,6 +186,12 @@ def random_rows(seed: int) -> Program:
     return random_row_chain(seed, (_HALVES if seed % 4 == 3 else _FLOATS)[seed // 4 % 2])
 
 
+def random_special_powers(seed: int) -> Program:
+    """Return powers of special numbers, of floats with gradients, in one of four of integers."""
+    dtypes_ = _INTEGERS if seed % 4 == 3 else (*_FLOATS, *_FLOATS, *_HALVES)
+    return random_powers(seed, dtypes_[seed // 4 % len(dtypes_)])
+
+
 FAMILIES = {
     family.name: family
     for family in (
@@ -200,6 +207,7 @@ FAMILIES = {
         Family("attention", random_gated_rows, slack=10.0),
         Family("scores", random_scores, slack=10.0, interprets=False),
         Family("rows", random_rows, slack=10.0),
+        Family("powers", random_special_powers, slack=10.0),
     )
 }
 

@@ -14,6 +14,7 @@ from symgrad.graph.node import Commutes, Grads, Node, OfPairs, OpDef, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.operands import (
     as_tensor,
+    cast,
     common_dtype,
     promote_operands,
     require_dtype,
@@ -33,6 +34,8 @@ from symgrad.graph.ops.elementwise import (
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Size
 from symgrad.graph.types import Array, TensorType
+
+_SCALARS = (bool, int, float, complex, Size)
 
 
 def _comparison(
@@ -54,14 +57,15 @@ def _comparison(
 
 
 def _operands(op: str, x: Any, y: Any) -> list[Tensor]:
-    """Return the operands of a comparison, where an int may be beyond the dtype of the other.
+    """Return the operands of a comparison, whose values may have no dtype in common.
 
-    It is then more than all elements, or less, as 1 and 0 are.
+    An int may be beyond the dtype of the other operand: it is then more than all elements, or less,
+    as 1 and 0 are. So is a negative number beside uint64, which no dtype holds with signed ones.
     """
     for number, other in ((y, x), (x, y)):
         if not isinstance(number, int) or isinstance(number, bool | np.generic):
             continue
-        if isinstance(other, bool | int | float | complex | Size):
+        if isinstance(other, _SCALARS):
             continue
         with called(op):
             tensor = as_tensor(other)
@@ -70,7 +74,26 @@ def _operands(op: str, x: Any, y: Any) -> list[Tensor]:
             is_more = number > limits[1]
             ends = filled_like(tensor, not is_more), filled_like(tensor, is_more)
             return list(ends if number is y else ends[::-1])
-    return broadcast_operands(op, x, y)
+    if isinstance(x, _SCALARS) or isinstance(y, _SCALARS):
+        return broadcast_operands(op, x, y)
+    with called(op):
+        tensors = [as_tensor(x), as_tensor(y)]
+    kinds = [(t.dtype.kind, t.dtype.bits) for t in tensors]
+    for number, kind in enumerate(kinds):
+        if kind[0] == "signed" and kinds[1 - number] == ("unsigned", 64):
+            tensors[1 - number], tensors[number] = _beside_signed(
+                op, tensors[1 - number], tensors[number]
+            )
+    return broadcast_operands(op, *tensors)
+
+
+def _beside_signed(op: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Return uint64 elements that compare as `x`, which are uint64, and signed `y` do."""
+    x, y = broadcast_together(op, x=x, y=y)
+    is_below = apply(less_op, y, filled_like(y, 0))
+    return where(is_below, filled_like(x, 1), x), cast(
+        where(is_below, filled_like(y, 0), y), x.dtype
+    )
 
 
 @public(is_standard=True, ufuncs=[np.equal], known_as=["eq"])

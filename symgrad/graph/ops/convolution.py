@@ -14,6 +14,7 @@ closed under differentiation. What users call, with its ways of padding, lies ab
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -39,6 +40,9 @@ from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
 from symgrad.graph.sizes import Dim, at_least, divide
 from symgrad.graph.structures import AxisMap, Contract, Windows
 from symgrad.graph.types import Array, Shape, TensorType, static
+
+# A gradient by residues is a node for each; no network has a stride of as many pixels.
+_MOST_RESIDUES = 4096
 
 
 def _convolve(lhs: Tensor, rhs: Tensor, spec: ConvolutionSpec, sizes: Sequence[Dim]) -> Tensor:
@@ -136,13 +140,16 @@ def _lhs_gradient(
 
     Element h of an axis gets those with h = stride * outer + dilation * inner. With the stride 1
     that is a convolution with the flipped kernel. With the dilation 1 each residue r of h modulo
-    the stride is, with every stride-th element of the kernel from r on. With neither, zeros are put
-    between the elements that are walked through.
+    the stride is, with every stride-th element of the kernel from r on. With neither, and where
+    there are too many residues to make a node of each, zeros are put between the elements that are
+    walked through.
     """
     strides = [w.stride if w.dilation == 1 else 1 for w in spec.windows]
+    if math.prod(strides) > _MOST_RESIDUES:
+        strides = [1] * len(strides)
     residues = list(itertools.product(*map(range, strides)))
-    padded = _padded(shape, spec, walked, kernel)
-    parts = [_phase(shape, spec, padded, kernel, residue) for residue in residues]
+    padded = _padded(shape, spec, walked, kernel, strides)
+    parts = [_phase(shape, spec, padded, kernel, strides, residue) for residue in residues]
     if len(parts) == 1:
         return parts[0]
     step = [1] * len(spec.lhs)
@@ -164,15 +171,18 @@ class _Span(NamedTuple):
     reach: Dim  # elements before the first one that is walked through
 
 
-def _span(axis: Window, size: Dim, taps: Dim, residue: int) -> _Span:
-    by = axis.stride if axis.dilation == 1 else 1
+def _span(axis: Window, by: int, size: Dim, taps: Dim, residue: int) -> _Span:
     inside = divide(taps - residue + (by - 1), by)
     results = divide(size - residue + (by - 1), by)
     return _Span(by, inside, results, at_least(axis.dilation * (inside - 1), 0))
 
 
 def _padded(
-    shape: Shape, spec: ConvolutionSpec, walked: tuple[Tensor, str], kernel: tuple[Tensor, str]
+    shape: Shape,
+    spec: ConvolutionSpec,
+    walked: tuple[Tensor, str],
+    kernel: tuple[Tensor, str],
+    strides: Sequence[int],
 ) -> tuple[Tensor, str]:
     """Return what is walked through with the zeros that the first residues need, the most of all.
 
@@ -181,11 +191,12 @@ def _padded(
     (x, x_labels), (taps, tap_labels) = walked, kernel
     low: list[Dim] = [0] * x.ndim
     total, step = list(x.shape), [1] * x.ndim
+    moduli = iter(strides)
     for axis, size in zip(spec.lhs, shape, strict=True):
         if isinstance(axis, str):
             continue
         along = x_labels.index(axis.outer)
-        span = _span(axis, size, taps.shape[tap_labels.index(axis.inner)], 0)
+        span = _span(axis, next(moduli), size, taps.shape[tap_labels.index(axis.inner)], 0)
         low[along] = span.reach
         step[along] = 1 if span.by > 1 else axis.stride
         needed = span.reach + step[along] * (x.shape[along] - 1) + 1
@@ -198,6 +209,7 @@ def _phase(
     spec: ConvolutionSpec,
     padded: tuple[Tensor, str],
     kernel: tuple[Tensor, str],
+    strides: Sequence[int],
     residue: tuple[int, ...],
 ) -> Tensor:
     """Return the elements of the gradient that have these residues along the windows' axes."""
@@ -209,17 +221,14 @@ def _phase(
     back = [1] * taps.ndim
     sizes: dict[str, tuple[Dim, Dim]] = {}
     windows: dict[str, Window] = {}
-    numbers = iter(residue)
+    numbers = iter(zip(strides, residue, strict=True))
     for axis, size in zip(spec.lhs, shape, strict=True):
         if isinstance(axis, str):
             continue
-        along, across, number = (
-            x_labels.index(axis.outer),
-            tap_labels.index(axis.inner),
-            next(numbers),
-        )
-        most = _span(axis, size, taps.shape[across], 0)
-        span = _span(axis, size, taps.shape[across], number)
+        along, across = x_labels.index(axis.outer), tap_labels.index(axis.inner)
+        by, number = next(numbers)
+        most = _span(axis, by, size, taps.shape[across], 0)
+        span = _span(axis, by, size, taps.shape[across], number)
         if span.by > 1:
             first[along], walked[along] = most.reach - span.reach, span.results + span.reach
         start[across], count[across] = number + span.by * (span.inside - 1), span.inside

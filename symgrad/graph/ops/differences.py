@@ -14,6 +14,7 @@ from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, at_least
+from symgrad.graph.types import require_node_count
 
 
 @public(is_standard=True)
@@ -39,8 +40,12 @@ def diff(
     parts = [_with_axes(tensor, part, axis) for part in promote_operands("diff", *given)]
     joined = concat(parts, axis=axis)
     size = joined.shape[axis]
-    for _ in range(min(n, size) if isinstance(size, int) else n):  # of none there are none
-        joined = _differences(joined, axis)
+    times = min(n, size) if isinstance(size, int) else n  # of none there are none
+    require_node_count("diff", times, "differences")
+    for number in range(times):
+        # The size is that of `joined` less what is gone, and not a size of the last one's: no
+        # size of hundreds in one another is made.
+        joined = _differences(joined, axis, at_least(size - number - 1, 0))
     return joined
 
 
@@ -51,10 +56,8 @@ def _with_axes(x: Tensor, part: Tensor, axis: int) -> Tensor:
     return broadcast_to(part, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
 
 
-def _differences(x: Tensor, axis: int) -> Tensor:
-    size: Dim = x.shape[axis]
-    # Of no elements there are no differences.
-    count = at_least(size - 1, 0)
-    start: Dim = size - count
+def _differences(x: Tensor, axis: int, count: Dim) -> Tensor:
+    """Return the differences of neighbours: `count`, one less than elements, and none of none."""
+    start: Dim = x.shape[axis] - count
     after, before = narrow(x, axis, start, count), narrow(x, axis, 0, count)
     return not_equal(after, before) if x.dtype.is_bool else subtract(after, before)

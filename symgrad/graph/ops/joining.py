@@ -17,6 +17,7 @@ from symgrad.graph.ops.slicing import concat, flip, require_several
 from symgrad.graph.ops.structure import expand_dims, reshape
 from symgrad.graph.ops.views import narrow, split, swapaxes
 from symgrad.graph.public_ops import public
+from symgrad.graph.types import require_node_count
 
 
 @public(is_standard=True, functions=[np.broadcast_arrays])
@@ -150,6 +151,7 @@ def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int =
             f"axis {axis} of x: {x.type} is not cut into {sections} parts",
             source=user_source(),
         )
+    require_node_count("array_split", sections, "parts")
     short, longer = divmod(size, sections)
     ends = np.cumsum([short + (part < longer) for part in range(sections)])
     return split(x, [int(end) for end in ends[:-1]], axis)

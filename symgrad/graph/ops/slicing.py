@@ -16,7 +16,13 @@ from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
 from symgrad.graph.node import EMPTY, Grads, Node, Range, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis, promote_operands
+from symgrad.graph.operands import (
+    as_tensor,
+    meet_shapes,
+    normalize_axes,
+    normalize_axis,
+    promote_operands,
+)
 from symgrad.graph.ops.elementwise import tangents_or_zeros
 from symgrad.graph.ops.structure import Axes, expand_dims, reshape
 from symgrad.graph.public_ops import public
@@ -98,8 +104,7 @@ def flip(x: Any, /, axis: Any = None) -> Tensor:
            [4, 3]], dtype=int32)
     """
     x = as_tensor(x)
-    chosen = range(x.ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
-    axes = {normalize_axis("flip", a, x.ndim) for a in chosen}
+    axes = normalize_axes("flip", axis, x.ndim)
     start = [n - 1 if a in axes else 0 for a, n in enumerate(x.shape)]
     step = [-1 if a in axes else 1 for a in range(x.ndim)]
     return slice_axes(x, start, x.shape, step) if axes else x

@@ -19,7 +19,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
-from symgrad.graph.operands import as_tensor, normalize_axis, refuse_tensors
+from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis, refuse_tensors
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, divide
 from symgrad.graph.structures import AxisMap, Reduce, Reshape, View
@@ -321,8 +321,7 @@ def squeeze(x: Any, /, axis: Any = None) -> Tensor:
     x = as_tensor(x)
     if axis is None:
         axis = tuple(a for a, n in enumerate(x.shape) if n == 1)
-    given = axis if isinstance(axis, tuple | list) else (axis,)
-    axes = {normalize_axis("squeeze", a, x.ndim) for a in given}
+    axes = normalize_axes("squeeze", axis, x.ndim)
     for a in axes:
         if x.shape[a] != 1:
             raise ShapeError(

@@ -50,8 +50,8 @@ def pow(x: Any, y: Any, /) -> Tensor:
 
     That is where a program computes `y`. Of integers `x`, a `y` that is known to be negative, as an
     int or in an array, is a `DTypeError`, since 0 is seldom what is meant.
-    The gradient to `y` is 0 where `x` is not positive (of complex numbers: where it is 0), and that
-    to `x` is 0 where `y` is 0.
+    The gradient to `y` is 0 where `x` is not positive (of complex numbers: where it is 0) or the
+    result is 0, and that to `x` is 0 where `y` is 0.
 
     >>> sg.run(sg.pow([2.0, 3.0], 3.0))
     array([ 8., 27.], dtype=float32)
@@ -76,8 +76,8 @@ def _pow_grad(node: Node, g: Tensor) -> Grads:
     has_log = not_equal if x.dtype.is_complex else greater
     to_x = multiply(g, multiply(y, pow(x, _lower_exponent(x, y))))
     # d/dy = x**y * log(x); the logarithm sees 1 where x has none, so that its own gradient is
-    # finite there
-    is_inside = has_log(x, zero)
+    # finite there, and where x**y is 0, since it is that of inf to a negative power as well
+    is_inside = logical_and(has_log(x, zero), not_equal(node.output, zero))
     slope = multiply(node.output, log(where(is_inside, x, one)))
     return to_x, multiply(g, where(is_inside, slope, zero))
 

@@ -22,7 +22,7 @@ from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, divide
-from symgrad.graph.types import ArrayLiteral
+from symgrad.graph.types import ArrayLiteral, require_node_count
 
 
 @public(is_standard=True, functions=[np.matrix_transpose], known_as=["adjoint"])
@@ -135,6 +135,7 @@ def _split_evenly(x: Tensor, sections: int, axis: int) -> list[Tensor]:
             f"axis {axis} of x: {x.type} does not divide into {sections} parts",
             source=user_source(),
         )
+    require_node_count("split", sections, "parts")
     part = divide(size, sections)
     # The last part reaches to the end, so that a size which turns out not to divide is an error
     # where the parts meet and not a lost element.
@@ -156,6 +157,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
         raise ShapeError(
             "unstack", f"axis {axis} of x: {x.type} has no known size", source=user_source()
         )
+    require_node_count("unstack", size, "slices")
     return tuple(squeeze(narrow(x, axis, i, 1), axis) for i in range(size))
 
 

@@ -36,7 +36,7 @@ from symgrad.graph.ops.scan import scan_loop
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import reshape
 from symgrad.graph.ops.while_loop import loop, while_loop_op
-from symgrad.graph.types import is_unbounded
+from symgrad.graph.types import UNBOUNDED, is_unbounded
 
 Build = Callable[[Graph, Sequence[Entry]], Sequence[Entry]]
 
@@ -48,10 +48,15 @@ def is_maskable(node: Node) -> bool:
     pending = [graph for _, graph in graphs_of(node)]
     while pending:
         for below in pending.pop().nodes:
-            if below.definition.can_fail or below.definition is while_loop_op:
+            if below.definition.can_fail or _may_run_on(below):
                 return False
             pending += [graph for _, graph in graphs_of(below)]
     return True
+
+
+def _may_run_on(node: Node) -> bool:
+    """Return whether a node is a loop that nothing ends but its data; a segment has a capacity."""
+    return node.definition is while_loop_op and LoopView(node).capacity in (0, UNBOUNDED)
 
 
 def batch_while_masked(operands: Operands, build: Build) -> list[Tensor]:

@@ -208,3 +208,28 @@ def test_scalars_that_change_places_in_a_loop_of_one_segment(trips, checkpoint):
     values, slopes = step(0.25, 0.5)[:2], step(0.25, 0.5)[2:]
     assert [float(v) for v in values] == ([0.5, 0.25] if trips % 2 else [0.25, 0.5])
     assert [float(v) for v in slopes] == ([0, 1] if trips % 2 else [1, 0])
+
+
+@pytest.mark.parametrize("checkpoint", [1, 3])
+@pytest.mark.parametrize("order", [1, 2])
+def test_vmap_of_gradients_of_segments_without_a_bound_takes_each_case_as_often_as_alone(
+    checkpoint, order
+):
+    def derivative(x: Tensor, n: Tensor) -> Tensor:
+        _, y = sg.while_loop(
+            lambda i, _: i < n,
+            lambda i, v: (i + 1, sg.sin(v) * 1.1 + v * x),
+            (sg.constant(0), x),
+            checkpoint=checkpoint,
+        )
+        for _ in range(order):
+            (y,) = sg.gradients(y, [x])
+        return y
+
+    arrays = np.array([0.3, 0.5, 0.7, 0.9]), np.array([3, 7, 0, 10], np.int32)
+    one = sg.placeholder((), "float64"), sg.placeholder((), "int32")
+    alone = sg.compile(one, derivative(*one))
+    all_ = sg.placeholder((4,), "float64"), sg.placeholder((4,), "int32")
+    found = sg.compile(all_, sg.vmap(derivative)(*all_))(*arrays)
+    wanted = [alone(*case) for case in zip(*arrays, strict=True)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)

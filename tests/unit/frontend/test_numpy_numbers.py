@@ -1,0 +1,51 @@
+"""Counts, offsets and sizes that NumPy has computed, which are no `int`s, are taken for ints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+_X = sg.constant([3, 1, 3, 0])
+_M = sg.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+_CALLS: dict[str, Callable[[Any], Any]] = {
+    "bincount": lambda n: sg.bincount(_X, length=n),
+    "diagflat": lambda n: sg.diagflat(_X, k=n),
+    "diagonal": lambda n: sg.diagonal(_M, offset=n),
+    "trace": lambda n: sg.linalg.trace(_M, offset=n),
+    "nonzero": lambda n: sg.nonzero(_X, size=n),
+    "unique_values": lambda n: sg.unique_values(_X, size=n),
+    "unique_counts": lambda n: list(sg.unique_counts(_X, size=n, fill_value=n)),
+    "confusion_matrix": lambda n: sg.nn.confusion_matrix([0, 1, 1], [0, 1, 0], n),
+    "permutation": lambda n: sg.random.permutation(sg.random.key(0), n),
+    "choice": lambda n: sg.random.choice(sg.random.key(0), n, (3,)),
+    "heads": lambda n: sg.nn.multi_head_attention(
+        *[sg.ones((1, 2, 4))] * 3, *[sg.ones((4, 4))] * 4, heads=n
+    ),
+    "groups": lambda n: sg.nn.conv(sg.ones((1, 3, 4)), sg.ones((1, 2, 4)), groups=n),
+    "groups of a transposed one": lambda n: sg.nn.conv_transpose(
+        sg.ones((1, 3, 4)), sg.ones((1, 2, 4)), groups=n
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _CALLS)
+def test_integers_of_numpy_are_taken_for_ints(name):
+    count = 1 if name in ("diagflat", "diagonal", "trace") else 4 if name == "bincount" else 2
+    kinds = [int, np.int64, np.uint8]
+    made = [_CALLS[name](kind(count)) for kind in kinds]
+    wanted, *found = (sg.run(each) for each in made)
+    for each in found:
+        for got, right in zip(np.atleast_1d(each), np.atleast_1d(wanted), strict=True):
+            np.testing.assert_array_equal(got, right)
+
+
+def test_a_size_of_numpy_stands_in_no_type_of_other_programs():
+    sg.bincount(_X, length=np.int64(977))
+    assert {type(n) for n in sg.zeros((977,), "int64").shape} == {int}
+    assert {type(n) for n in sg.bincount(_X, length=977).shape} == {int}
+    assert sg.run(sg.bincount(_X, length=977)).shape == (977,)
