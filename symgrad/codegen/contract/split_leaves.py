@@ -5,7 +5,11 @@ from __future__ import annotations
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernels.split import SplitKernel
 from symgrad.codegen.contract.kernels.split_packing import SplitPacker
-from symgrad.codegen.contract.plans.asking import next_panel_asked, right_lines_a_step
+from symgrad.codegen.contract.plans.asking import (
+    bytes_a_step,
+    next_panel_asked,
+    right_lines_a_step,
+)
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.split import pairs_of
 from symgrad.graph.aligned import ALIGNMENT
@@ -26,6 +30,7 @@ def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) 
         is_aside=plan.result_row == 0,
         asked=_asked(plan, columns),
         right_lines=right_lines_a_step(plan),
+        next_bytes=bytes_a_step(plan),
     )
 
 

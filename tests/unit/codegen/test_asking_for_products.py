@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen import ir
 from symgrad.codegen import target as targets
 from symgrad.codegen.contract import ContractPlan
+from symgrad.codegen.contract.elements import Elements
+from symgrad.codegen.contract.kernels.split import emit_split_kernel
 from symgrad.codegen.contract.plans.asking import (
     bytes_a_step,
     is_next_near,
@@ -20,6 +23,7 @@ from symgrad.codegen.contract.plans.asking import (
 )
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.contract.plans.unrolling import turns_of
+from symgrad.codegen.contract.split_leaves import split_kernel
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.target import TARGET_NAMES, target_named
@@ -97,7 +101,7 @@ def test_batches_are_the_same_bit_for_bit_whoever_asks(dtype, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("size", [(16, 16, 16), (13, 31, 9)])
+@pytest.mark.parametrize("size", [(16, 16, 16), (24, 24, 24), (13, 31, 9)])
 def test_asking_behind_the_last_product_touches_nothing(form, size):
     graph = batch(size, form, count=3)
     arrays = [np.round(3 * array) for array in arrays_of(graph)]
@@ -121,6 +125,23 @@ def test_tiles_ask_for_all_that_the_next_product_meets(form, size):
     asked = [nbytes for nbytes, place in zip(sizes, places, strict=True) if place]
     for nbytes, each in zip(asked, bytes_a_step(plan), strict=True):
         assert nbytes <= steps * each < nbytes + steps
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tiles_of_split_vectors_ask_for_both_operands_of_the_next_product(form):
+    plan = plan_of(batch((24, 24, 24), form))
+    assert plan.method == "split"
+    assert plan.asks_for_product
+    assert next_places(plan) == (24 * 24, 24 * 24, 0)  # each tile asks for where it is stored
+    stored = Elements(plan.dtype, plan.compute, LATE)
+    kernel = split_kernel(plan, stored, plan.tile_rows, 24)
+    assert kernel.next_bytes == bytes_a_step(plan)
+    assert (kernel.right_lines, next_panel_asked(plan)) == (0, 0)
+    module = ir.Module()
+    emit_split_kernel(module, kernel)
+    lines = sum(-(-2 * nbytes // 64) for nbytes in kernel.next_bytes)  # of a pair of terms
+    assert str(module).count('call void @"llvm.prefetch.p0') == lines + 1
+    assert not plan_of(batch((24, 24, 24), form), V4).asks_for_product
 
 
 def test_nothing_is_asked_for_that_no_near_cache_has_room_for_or_that_is_no_batch():

@@ -44,7 +44,7 @@ class SplitKernel:
     terms are so far apart, by 0 where all are one. Rows of the tile are `tile_row` apart, and it
     lies aside (`is_aside`), with whole vectors, or is a part of the result; of that a pair of terms
     asks for `asked` elements more, if it is not 0. Each term asks for `right_lines` of the next
-    right.
+    right, or for `next_bytes` of each operand of the next product.
     """
 
     pairs: Pairs
@@ -59,6 +59,12 @@ class SplitKernel:
     is_aside: bool
     asked: int = 0
     right_lines: int = 0
+    next_bytes: tuple[int, ...] = ()
+
+    @property
+    def places_asked(self) -> int:
+        """Places that the kernel is told of, where what it asks for begins."""
+        return int(self.right_lines > 0) + len(self.next_bytes)
 
     @property
     def vectors(self) -> int:
@@ -78,12 +84,12 @@ class SplitKernel:
 def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
-    It is never called to go on with sums. One that asks for the next right is told where, too.
+    It is never called to go on with sums. One that asks for what is next is told where, too.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kind = ir.FunctionType(ir.VoidType(), kinds + [POINTER] * (kernel.right_lines > 0))
+    kind = ir.FunctionType(ir.VoidType(), kinds + [POINTER] * kernel.places_asked)
     function = kernel_function(module, kind, "contract.split")
-    left, right, tile, k, _, *asked_right = function.args
+    left, right, tile, k, _, *next_places = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     vector = ir.VectorType(scalar_type(kernel.elements.compute), kernel.lanes)
     before = builder.block
@@ -95,8 +101,7 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     if kernel.asked:
         asked = builder.mul(step, index(kernel.asked // 2))
         prefetch(builder, kernel.elements.address(builder, tile, asked), is_write=True)
-    for place in asked_right:
-        ask_for_right(builder, kernel.elements, place, step, (2, kernel.right_lines))
+    _ask_for_next(builder, kernel, next_places, step)
     added = _emit_pair(builder, kernel, places, sums)
     following = builder.add(step, index(2), flags=("nuw", "nsw"))
     apart = 2 * kernel.left_k, kernel.right_pair
@@ -120,6 +125,22 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
         _emit_tile_of_rows(builder, kernel, tile, added)
     builder.ret_void()
     return function
+
+
+def _ask_for_next(
+    builder: ir.IRBuilder, kernel: SplitKernel, places: Sequence[ir.Value], step: ir.Value
+) -> None:
+    """Ask for lines of the next right, or of both operands, in a pair of terms."""
+    if kernel.right_lines:
+        ask_for_right(builder, kernel.elements, places[0], step, (2, kernel.right_lines))
+        return
+    for place, nbytes in zip(places, kernel.next_bytes, strict=True):
+        begin = builder.mul(step, index(nbytes))
+        for start in range(0, 2 * nbytes, kernel.elements.target.memory.line_bytes):
+            offset = builder.add(begin, index(start))
+            prefetch(
+                builder, builder.gep(place, [offset], source_etype=ir.IntType(8)), is_write=False
+            )
 
 
 def interleaved_steps(

@@ -79,7 +79,8 @@ def can_ask_for_product(plan: ContractPlan, target: Target) -> bool:
     is_free = not asks and plan.next_steps is None and plan.goes_on is None and plan.met == 0
     is_whole = plan.k_blocks == 1 and plan.pack_left == "none" and not plan.borders
     is_plain = is_whole and not has_digits(plan) and plan.part_rows == plan.part_columns == 0
-    return target.meets_products_late and plan.method == "tile" and is_plain and is_free
+    has_tiles = plan.method in ("tile", "split")
+    return target.meets_products_late and has_tiles and is_plain and is_free
 
 
 def bytes_a_step(plan: ContractPlan) -> tuple[int, ...]:

@@ -272,7 +272,8 @@ def _next_sides(product: Product, plan: ContractPlan, target: Target) -> tuple[i
 
     They are asked for where a held right is transposed: then no product overlaps with the next one
     as much as it waits for them. So they are where they are met late, and a near cache has room for
-    both products. What is not dense, or no part of a batch, has 0.
+    both products; tiles of split vectors ask for where they are stored anyway. What is not dense,
+    or no part of a batch, has 0.
     """
     is_turned = plan.method == "held" and plan.right.column_stride != 1
     are_late = can_ask_for_product(plan, target) and can_meet_next(plan, target.memory)
@@ -280,7 +281,7 @@ def _next_sides(product: Product, plan: ContractPlan, target: Target) -> tuple[i
         return 0, 0
     left = product.lhs if plan.vector_axis == "n" else product.rhs
     read, written = plan.rows * plan.k, plan.rows * plan.columns
-    is_stored = plan.result_row == plan.columns
+    is_stored = plan.result_row == plan.columns and plan.method != "split"
     is_next = any(by == written for _, by in _result_of(product).index.terms)
     return read if _steps_by(left, read) else 0, written if is_stored and is_next else 0
 
