@@ -50,7 +50,13 @@ from symgrad.codegen.schedule.row_stages import (
 )
 from symgrad.codegen.schedule.split_epilogue import SUMS, split_epilogue
 from symgrad.codegen.schedule.vectorize import vectorize
-from symgrad.cost_model import BYTES_OF_PRODUCTS, FOLDED_OF_ROW, INSTRS_OF_PRODUCTS
+from symgrad.cost_model import (
+    BLOCK_MULTIPLE,
+    BYTES_OF_PRODUCTS,
+    BYTES_READ_AGAIN,
+    FOLDED_OF_ROW,
+    INSTRS_OF_PRODUCTS,
+)
 from symgrad.records import replace
 
 _LABELS = 4
@@ -123,6 +129,16 @@ class _RowGroup:
             if stage.axis is None:
                 made |= _written(stage)
         return False
+
+    @property
+    def can_have_more_blocks(self) -> bool:
+        """Whether smaller blocks cost nothing: none adds to sums, and a cache has what each reads.
+
+        That is of a matrix what has no rows of a block, as keys and values, or weights.
+        """
+        beside = (p.nbytes for name, p in self.params.items() if self.layouts.get(name) is None)
+        has_sums = any(stage.is_sum for stage in self.stages)
+        return not has_sums and sum(beside) <= BYTES_READ_AGAIN * math.prod(self.rows.batch)
 
     def _shortens(self, stage: Stage) -> bool:
         """Return whether a stage that is no product writes much shorter rows than it reads."""
@@ -230,7 +246,8 @@ class _RowFusions:
         if rows is None:
             return False
         group = _RowGroup(rows, self._alone)
-        group.block = self._block(group) if group.join(first) else 0
+        row_bytes = self._row_bytes(group) if group.join(first) else 0
+        group.block = rows_of_block(rows, row_bytes) if row_bytes else 0
         if not group.block:
             return False
         end = min(position + INSTRS_OF_PRODUCTS, len(instrs))
@@ -240,17 +257,20 @@ class _RowFusions:
         is_gain = group.is_batch or group.has_folds
         if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_OF_PRODUCTS:
             return False
+        if group.can_have_more_blocks:
+            smaller = rows_of_block(rows, row_bytes, has_sums=False)
+            # Of an odd block more is left over beside tiles.
+            group.block = group.block if smaller % BLOCK_MULTIPLE else smaller or group.block
         instrs[position:end] = [*before, self._launch(group, own), *behind]
         return True
 
-    def _block(self, group: _RowGroup) -> int:
-        """Return how many rows a block has, 0 if what a product makes is little, or no rows."""
+    def _row_bytes(self, group: _RowGroup) -> int:
+        """Return how long the rows of a product are, 0 if what it makes is little, or no rows."""
         made = [p for p in group.params.values() if p.mode == "out"]
         rows = [layout for p in made if (layout := group.layouts.get(p.name)) is not None]
         if len(rows) < len(made) or max(p.nbytes for p in made) < BYTES_OF_PRODUCTS:
             return 0
-        longest = max(r.length * p.dtype.itemsize for r, p in zip(rows, made, strict=True))
-        return rows_of_block(group.rows, longest)
+        return max(r.length * p.dtype.itemsize for r, p in zip(rows, made, strict=True))
 
     def _gather(self, group: _RowGroup, instrs: list[Instr]) -> tuple[list[Instr], list[Instr]]:
         """Let those of `instrs` join that can; return what is before and behind the group then."""

@@ -61,6 +61,7 @@ from symgrad.codegen.schedule.tile_products import tile_products
 from symgrad.codegen.schedule.vectorize import nested, vectorize
 from symgrad.cost_model import (
     BLOCK_MULTIPLE,
+    BLOCKS_WITHOUT_SUMS,
     BYTES_OF_ROW_BLOCK,
     LEAST_ROW_BLOCK,
     LEAST_SUMS_APART,
@@ -73,15 +74,18 @@ from symgrad.records import dataclass, replace
 _BLOCK, PART, _PANEL = "block", "part", "panel"
 
 
-def rows_of_block(rows: MatrixRows, row_bytes: int) -> int:
+def rows_of_block(rows: MatrixRows, row_bytes: int, *, has_sums: bool = True) -> int:
     """Return how many rows a block has, 0 if none of a good size divides them.
+
+    Where blocks add to no sums more of them cost nothing, and a second-level cache has room beside.
 
     >>> from symgrad.codegen.schedule.fuse_products import rows_of_block
     >>> from symgrad.codegen.schedule.row_stages import MatrixRows
     >>> rows_of_block(MatrixRows((8,), 1024), 4096), rows_of_block(MatrixRows((8,), 1021), 4096)
     (128, 0)
     """
-    most = max(LEAST_ROW_BLOCK, BYTES_OF_ROW_BLOCK // row_bytes)
+    nbytes = BYTES_OF_ROW_BLOCK if has_sums else BYTES_OF_ROW_BLOCK // BLOCKS_WITHOUT_SUMS
+    most = max(LEAST_ROW_BLOCK, nbytes // row_bytes)
     # Threads share batches, or else blocks.
     most = min(most, rows.count // -(-LEAST_SUMS_APART // max(1, math.prod(rows.batch))))
     sizes = range(max(2, most // 4), most + 1)
