@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -14,13 +17,18 @@ def _unknown() -> sg.Tensor:
     return sg.placeholder((None,), name="x")
 
 
-_NODES_EACH = {
+def _vander(count: int) -> Any:
+    vector: Any = _unknown()[:3]
+    return np.vander(vector, count)
+
+
+_NODES_EACH: dict[str, Callable[[int], Any]] = {
     "array_split": lambda n: sg.array_split(sg.zeros(3), n),
     "array_split of nothing": lambda n: sg.array_split(sg.zeros(0), n),
     "split of nothing": lambda n: sg.split(sg.zeros(0), n),
     "split of an unknown size": lambda n: sg.split(_unknown(), n),
     "diff": lambda n: sg.diff(_unknown(), n=n),
-    "vander": lambda n: np.vander(_unknown()[:3], n),
+    "vander": _vander,
 }
 
 

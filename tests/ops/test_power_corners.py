@@ -21,8 +21,8 @@ def _derivatives(x: sg.Tensor, y: sg.Tensor) -> list[sg.Tensor]:
 def _wanted(x: Array, y: float) -> list[Array]:
     """Return what they are: of a positive `x` also those by `y`, which are 0 elsewhere."""
     # Not NumPy's roots, which are nan of -inf.
-    power = np.frompyfunc(_power, 2, 1)
-    z, lower, lowest = (power(x, y - k).astype(float) for k in range(3))
+    power = np.vectorize(_power, otypes=[float])
+    z, lower, lowest = (power(x, y - k) for k in range(3))
     log = np.log(np.where(x > 0, x, 1))
     to_y = np.where((x > 0) & (z != 0), z * log, 0)
     # y * log(x) * x**(y - 1), of which one is inf where another is 0: the power is the greater one

@@ -30,7 +30,8 @@ class _Powers(Drawing):
 
     def __init__(self, seed: int, dtype: DType) -> None:
         super().__init__(np.random.default_rng(seed), dtype)
-        self.shape = tuple(self.one_of(_SIZES) for _ in range(self.integer(0, 2)))
+        ndim = self.integer(0, 2)
+        self.shape = tuple(_SIZES[self.integer(0, len(_SIZES) - 1)] for _ in range(ndim))
 
     def one_of(self, choices: tuple[int | float, ...]) -> int | float:
         return choices[self.integer(0, len(choices) - 1)]

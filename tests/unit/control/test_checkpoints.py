@@ -216,14 +216,14 @@ def test_vmap_of_gradients_of_segments_without_a_bound_takes_each_case_as_often_
     checkpoint, order
 ):
     def derivative(x: Tensor, n: Tensor) -> Tensor:
-        _, y = sg.while_loop(
+        y: Tensor = sg.while_loop(
             lambda i, _: i < n,
             lambda i, v: (i + 1, sg.sin(v) * 1.1 + v * x),
             (sg.constant(0), x),
             checkpoint=checkpoint,
-        )
+        )[1]
         for _ in range(order):
-            (y,) = sg.gradients(y, [x])
+            y = sg.gradients(y, x)[0]
         return y
 
     arrays = np.array([0.3, 0.5, 0.7, 0.9]), np.array([3, 7, 0, 10], np.int32)

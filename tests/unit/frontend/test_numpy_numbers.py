@@ -45,7 +45,8 @@ def test_integers_of_numpy_are_taken_for_ints(name):
 
 
 def test_a_size_of_numpy_stands_in_no_type_of_other_programs():
-    sg.bincount(_X, length=np.int64(977))
+    of_numpy: Any = np.int64(977)
+    sg.bincount(_X, length=of_numpy)
     assert {type(n) for n in sg.zeros((977,), "int64").shape} == {int}
     assert {type(n) for n in sg.bincount(_X, length=977).shape} == {int}
     assert sg.run(sg.bincount(_X, length=977)).shape == (977,)
