@@ -18,7 +18,8 @@ from contextlib import contextmanager
 
 # Fewer objects are looked through in a millisecond or two, and are not worth being kept.
 LEAST_SETTLED = 10_000
-# What counts as old unseen, until the collector looks through everything: some 50 MB.
+# What counts as old unseen, until the collector looks through everything: some 50 MB, and beside
+# them the arrays that steps hold which a program has dropped.
 MOST_SETTLED = 500_000
 _settled = [0, 0]  # how many objects do, since how many collections of everything there had been
 

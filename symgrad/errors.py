@@ -28,7 +28,8 @@ BOUNDARIES: set[int] = set()
 class Source:
     """A line of the user's code, `file:line in function`, and the name scopes open around it.
 
-    `called` is the public function that the line calls, empty if it is a method or an operator.
+    `called` is the public function that the line calls, or that its method or operator stands for;
+    empty without one, as for an index, a function of NumPy's or a method of an optimizer.
     """
 
     file: str

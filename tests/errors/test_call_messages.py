@@ -116,6 +116,12 @@ def test_a_float64_array_beside_a_float32_tensor_warns_with_the_line():
     )
 
 
+@pytest.mark.parametrize("name", ["less", "greater_equal", "equal", "not_equal"])
+def test_a_comparison_with_a_float64_array_warns(name):
+    text = _warned(lambda: getattr(sg, name)(X, np.ones(2)))
+    assert text.startswith(f"{name}: an array of shape [2] makes float64 of x: f32[2]")
+
+
 def test_a_float64_variable_beside_a_float32_tensor_warns():
     weight = sg.variable(np.ones(2), name="weight")
     assert _warned(lambda: X + weight) == (

@@ -75,3 +75,19 @@ def test_the_gradient_to_an_exponent_below_0_is_0_at_infinity():
     found = sg.compile([x, y], [to_y, *sg.gradients(to_x, [y]), *sg.gradients(to_y, [y])])
     for got in found(np.full(3, np.inf), np.array([-1.0, -0.5, -2.0])):
         np.testing.assert_array_equal(got, np.zeros(3))
+
+
+def test_what_is_0_by_underflow_has_the_derivatives_of_what_is_not():
+    x, y = sg.placeholder((3,), "float64"), sg.placeholder((3,), "float64")
+    to_x, to_y = sg.gradients(x**y, [x, y])
+    by_x, by_y = sg.gradients(to_y, [x])[0], sg.gradients(to_x, [y])[0]
+    third = sg.gradients(by_y, [x])[0]
+    bases, exponents = np.array([1e-200, 1e-300, 5e-200]), np.array([2.0, 1.5, 3.0])
+    assert not (bases**exponents).any()
+    logs = np.log(bases)
+    mixed = bases ** (exponents - 1) * (1 + exponents * logs)
+    found = sg.compile([x, y], [by_x, by_y, third])(bases, exponents)
+    np.testing.assert_allclose(found[1], mixed, rtol=1e-13)
+    np.testing.assert_allclose(found[0], mixed, rtol=5e-3)  # where 1 is lost with x**y
+    slope = exponents * (exponents - 1) * logs + 2 * exponents - 1
+    np.testing.assert_allclose(found[2], bases ** (exponents - 2) * slope, rtol=5e-3)

@@ -74,7 +74,7 @@ def _operands(op: str, x: Any, y: Any) -> list[Tensor]:
             is_more = number > limits[1]
             ends = filled_like(tensor, not is_more), filled_like(tensor, is_more)
             return list(ends if number is y else ends[::-1])
-    if isinstance(x, _SCALARS) or isinstance(y, _SCALARS):
+    if any([isinstance(v, _SCALARS) or _has_no_integers(v) for v in (x, y)]):
         return broadcast_operands(op, x, y)
     with called(op):
         tensors = [as_tensor(x), as_tensor(y)]
@@ -85,6 +85,11 @@ def _operands(op: str, x: Any, y: Any) -> list[Tensor]:
                 op, tensors[1 - number], tensors[number]
             )
     return broadcast_operands(op, *tensors)
+
+
+def _has_no_integers(value: Any) -> bool:
+    """Return whether `value` is an array of other numbers; promotion may warn of such an array."""
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "iu"
 
 
 def _beside_signed(op: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,12 +16,13 @@ from symgrad.graph.given_arrays import refuse_negative_power
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import abs as absolute
-from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
+from symgrad.graph.ops.arithmetic import add, divide, isfinite, multiply, negative, subtract
 from symgrad.graph.ops.comparison import (
     equal,
     greater,
     logical_and,
     logical_not,
+    logical_or,
     not_equal,
     where,
 )
@@ -50,8 +51,8 @@ def pow(x: Any, y: Any, /) -> Tensor:
 
     That is where a program computes `y`. Of integers `x`, a `y` that is known to be negative, as an
     int or in an array, is a `DTypeError`, since 0 is seldom what is meant.
-    The gradient to `y` is 0 where `x` is not positive (of complex numbers: where it is 0) or the
-    result is 0, and that to `x` is 0 where `y` is 0.
+    The gradient to `y` is 0 where `x` is not positive (of complex numbers: where it is 0), and at
+    infinity where the result is 0, and that to `x` is 0 where `y` is 0.
 
     >>> sg.run(sg.pow([2.0, 3.0], 3.0))
     array([ 8., 27.], dtype=float32)
@@ -76,8 +77,10 @@ def _pow_grad(node: Node, g: Tensor) -> Grads:
     has_log = not_equal if x.dtype.is_complex else greater
     to_x = multiply(g, multiply(y, pow(x, _lower_exponent(x, y))))
     # d/dy = x**y * log(x); the logarithm sees 1 where x has none, so that its own gradient is
-    # finite there, and where x**y is 0, since it is that of inf to a negative power as well
-    is_inside = logical_and(has_log(x, zero), not_equal(node.output, zero))
+    # finite there, and at the limits where x**y is 0, as inf to a negative power is: what is 0 by
+    # underflow has derivatives that are not
+    is_no_limit = logical_or(not_equal(node.output, zero), isfinite(multiply(x, y)))
+    is_inside = logical_and(has_log(x, zero), is_no_limit)
     slope = multiply(node.output, log(where(is_inside, x, one)))
     return to_x, multiply(g, where(is_inside, slope, zero))
 
