@@ -13,6 +13,7 @@ from typing import Any
 from symgrad.cost_model import KEYS_SCALED
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, broadcast_shapes, cast, promote_operands
 from symgrad.graph.ops.arithmetic import add, multiply
@@ -314,6 +315,7 @@ def _check_equal(
 
 
 def _count(op: str, heads: object) -> int:
+    heads = without_axes(heads)
     if isinstance(heads, bool) or not isinstance(heads, Integral) or heads < 1:
         raise GraphError(op, f"heads {heads!r} is no positive int", source=user_source())
     return int(heads)

@@ -11,6 +11,7 @@ from typing import Any
 
 from symgrad.cost_model import LEAST_CHANNELS_LAST
 from symgrad.errors import ShapeError, user_source
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, promote_operands
 from symgrad.graph.ops.arithmetic import add
@@ -226,6 +227,7 @@ def _taken(kernel: Tensor, layout: Layout) -> Dim:
 
 
 def _group_count(op: str, groups: Any) -> int:
+    groups = without_axes(groups)
     if isinstance(groups, bool) or not isinstance(groups, Integral) or groups < 1:
         raise ShapeError(op, f"groups {groups!r} is no positive integer", source=user_source())
     return int(groups)

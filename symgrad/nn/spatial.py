@@ -42,7 +42,7 @@ def per_axis(op: str, name: str, given: Any, count: int, least: int = 1) -> Ints
     """Return an int, or one for each of `count` axes of space, as one for each."""
     given = without_axes(given)
     is_one = isinstance(given, int | np.integer)
-    numbers = (given,) * count if is_one else tuple(given) if _is_list(given) else ()
+    numbers = (given,) * count if is_one else tuple(map(without_axes, _elements(given)))
     are_ints = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
     if len(numbers) != count or not are_ints:
         problem = f"{name} {given!r} is no integer, nor one for each axis of space, {count}"
@@ -53,7 +53,11 @@ def per_axis(op: str, name: str, given: Any, count: int, least: int = 1) -> Ints
 
 
 def _is_list(given: Any) -> bool:
-    return isinstance(given, list | tuple | np.ndarray)
+    return isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim > 0)
+
+
+def _elements(given: Any) -> Sequence[Any]:
+    return given if _is_list(given) else ()
 
 
 def sizes_of_space(op: str, size: Any, count: int) -> Shape:
@@ -143,8 +147,9 @@ def explicit_pads(op: str, padding: Any, count: int) -> tuple[tuple[int, int], .
     """
     if isinstance(padding, str) and padding == "VALID":
         return ((0, 0),) * count
-    given = [padding] * count if _is_int(padding) else padding if _is_list(padding) else []
-    pairs = [(p, p) if _is_int(p) else tuple(p) if _is_list(p) else () for p in given]
+    padding = without_axes(padding)
+    given = [padding] * count if _is_int(padding) else _elements(padding)
+    pairs = [_before_and_after(without_axes(p)) for p in given]
     numbers = [n for pair in pairs for n in pair]
     are_pairs = all(len(pair) == 2 for pair in pairs) and all(map(_is_int, numbers))
     if len(pairs) != count or not are_pairs:
@@ -159,6 +164,10 @@ def explicit_pads(op: str, padding: Any, count: int) -> tuple[tuple[int, int], .
     if min(numbers) < 0:
         raise ShapeError(op, f"padding {padding!r} is negative", source=user_source())
     return tuple((int(before), int(after)) for before, after in pairs)
+
+
+def _before_and_after(given: Any) -> tuple[Any, ...]:
+    return (given, given) if _is_int(given) else tuple(map(without_axes, _elements(given)))
 
 
 def _is_int(given: Any) -> bool:

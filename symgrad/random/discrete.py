@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import DType, int32
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import add
@@ -36,6 +37,7 @@ def as_logits(op: str, name: str, value: Any) -> Tensor:
 
 def range_of(low: Any, high: Any, dtype: DType) -> tuple[int, int]:
     """Return the limits of a range of integers that `dtype` holds, as ints."""
+    low, high = without_axes(low), without_axes(high)
     for name, limit in (("low", low), ("high", high)):
         if isinstance(limit, bool) or not isinstance(limit, int | np.integer):
             raise DTypeError("integers", f"{name} {limit!r} is no int", source=user_source())
@@ -74,6 +76,7 @@ def multinomial_counts(stream: Stream, n: int, p: Tensor, dtype: DType) -> Tenso
 
 def as_count(op: str, name: str, value: Any) -> int:
     """Return an int that is not negative."""
+    value = without_axes(value)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise DTypeError(op, f"{name} {value!r} is no int", source=user_source())
     if value < 0:

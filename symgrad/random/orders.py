@@ -9,6 +9,7 @@ from typing import Any
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.frontend.creation import as_shape
 from symgrad.graph.dtypes import int64
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import add, negative
@@ -31,6 +32,7 @@ StreamOf = Callable[[str, Shape], Stream]  # of a draw, by its name and shape
 
 def shuffled(op: str, stream_of: StreamOf, x: Any) -> Tensor:
     """Return `x`, or the integers below it, in a random order along axis 0."""
+    x = without_axes(x)
     if isinstance(x, Integral | Size):
         (count,) = as_shape(op, x)
         return random_order(stream_of(op, (count,)), count)
@@ -66,6 +68,7 @@ def chosen(op: str, stream_of: StreamOf, a: Any, shape: Shape, replace: bool, p:
 
 
 def _population(op: str, a: Any) -> tuple[Dim, Tensor | None]:
+    a = without_axes(a)
     if isinstance(a, Integral | Size):
         (count,) = as_shape(op, a)
         values = None

@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.creation import as_shape
 from symgrad.graph.dtypes import int64, uint64
+from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.arithmetic import add
@@ -92,6 +93,7 @@ def integer_scalar(op: str, name: str, value: Any) -> Tensor:
 
 def as_seed(op: str, seed: Any) -> np.uint64:
     """Return an int from 0 to 2**64 - 1 as a key."""
+    seed = without_axes(seed)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise DTypeError(op, f"seed {seed!r} is no int", source=user_source())
     if not 0 <= seed < 2**64:

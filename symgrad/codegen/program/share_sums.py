@@ -95,12 +95,16 @@ class SumsShared:
         self._fusions = fusions
         self._alone = alone
         self._made = launches
-        self._launches: dict[int, RowLaunch] = {}
+        self._among: list[tuple[int, RowLaunch]] = []
         self._relaunched = relaunched
 
     def share_in(self, instrs: list[Instr]) -> None:
         """Share sums of instructions that run one after another, in place."""
-        self._launches = {id(made.launch): made for made in self._made}
+        launches = {id(made.launch): made for made in self._made}
+        of_instrs = (launches.get(id(instr)) for instr in instrs)
+        self._among = [(number, of) for number, of in enumerate(of_instrs) if of is not None]
+        if not self._among:
+            return
         changed: dict[int, RowLaunch] = {}
         left: dict[int, Launch | None] = {}
         for position, instr in enumerate(instrs):
@@ -127,20 +131,19 @@ class SumsShared:
         for param, argument, start in zip(
             kernel.params, adder.arguments, adder.starts, strict=True
         ):
-            addend = self._addend(position, instrs, adder, (argument, start))
+            addend = self._addend(position, adder, (argument, start))
             if param.mode == "in" and addend is not None:
                 found[param.name] = addend
         ordered = sorted(found, key=lambda name: found[name].position)
         addends = [found[name] for name in ordered]
         return addends if _are_nested(addends, ordered, parts) else []
 
-    def _addend(
-        self, position: int, instrs: Sequence[Instr], adder: Launch, place: _WherePassed
-    ) -> _Addend | None:
+    def _addend(self, position: int, adder: Launch, place: _WherePassed) -> _Addend | None:
         """Return which sum over rows is at a place that nothing but the adder reads."""
-        for number, instr in enumerate(instrs[:position]):
-            of = self._launches.get(id(instr))
-            if of is None or place not in of.places.values() or place[1]:
+        for number, of in self._among:
+            if number >= position:
+                return None
+            if place not in of.places.values() or place[1]:
                 continue
             if place[0] not in self._fusions.own_temporaries([of.launch, adder]):
                 continue

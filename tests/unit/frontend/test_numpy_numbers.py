@@ -1,4 +1,4 @@
-"""Counts, offsets and sizes that NumPy has computed, which are no `int`s, are taken for ints."""
+"""Counts, offsets and sizes of NumPy, also arrays of no axes, are taken for ints."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import symgrad as sg
 
 _X = sg.constant([3, 1, 3, 0])
 _M = sg.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+_IMAGE, _KERNEL = sg.ones((1, 6, 6, 2)), sg.ones((3, 3, 2, 2))
 _CALLS: dict[str, Callable[[Any], Any]] = {
     "bincount": lambda n: sg.bincount(_X, length=n),
     "diagflat": lambda n: sg.diagflat(_X, k=n),
@@ -26,6 +27,15 @@ _CALLS: dict[str, Callable[[Any], Any]] = {
     "heads": lambda n: sg.nn.multi_head_attention(
         *[sg.ones((1, 2, 4))] * 3, *[sg.ones((4, 4))] * 4, heads=n
     ),
+    "seed": lambda n: sg.random.bits(sg.random.key(n), (2,)),
+    "padding": lambda n: sg.nn.conv(_IMAGE, _KERNEL, padding=n),
+    "padding of axes": lambda n: sg.nn.conv(_IMAGE, _KERNEL, padding=[n, (n, n)]),
+    "strides of axes": lambda n: sg.nn.conv(_IMAGE, _KERNEL, strides=(n, n)),
+    "window of axes": lambda n: sg.nn.max_pool(_IMAGE, (n, n)),
+    "size of a fold": lambda n: sg.nn.fold(sg.ones((1, 1, 1, 2, 2, 2)), (n, n), 2),
+    "size without pooling": lambda n: sg.nn.max_unpool(
+        sg.ones((1, 1, 1, 1)), sg.zeros((1, 1, 1, 1), "int64"), n
+    ),
     "groups": lambda n: sg.nn.conv(sg.ones((1, 3, 4)), sg.ones((1, 2, 4)), groups=n),
     "groups of a transposed one": lambda n: sg.nn.conv_transpose(
         sg.ones((1, 3, 4)), sg.ones((1, 2, 4)), groups=n
@@ -36,7 +46,7 @@ _CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", _CALLS)
 def test_integers_of_numpy_are_taken_for_ints(name):
     count = 1 if name in ("diagflat", "diagonal", "trace") else 4 if name == "bincount" else 2
-    kinds = [int, np.int64, np.uint8]
+    kinds: list[Callable[[int], Any]] = [int, np.int64, np.uint8, np.array]
     made = [_CALLS[name](kind(count)) for kind in kinds]
     wanted, *found = (sg.run(each) for each in made)
     for each in found:
