@@ -18,10 +18,12 @@ from contextlib import contextmanager
 
 # Fewer objects are looked through in a millisecond or two, and are not worth being kept.
 LEAST_SETTLED = 10_000
-# What counts as old unseen, until the collector looks through everything: some 50 MB, and beside
-# them the arrays that steps hold which a program has dropped.
+# What counts as old unseen, until the collector looks through everything: some 50 MB. Few blocks,
+# since of a step that is dropped, as in a loop that compiles one after another, its arrays wait too.
 MOST_SETTLED = 500_000
-_settled = [0, 0]  # how many objects do, since how many collections of everything there had been
+MOST_BLOCKS = 4
+# How many objects do, of how many blocks, since how many collections of everything there had been.
+_settled = [0, 0, 0]
 
 
 @contextmanager
@@ -47,10 +49,10 @@ def _settle() -> None:
     if made < LEAST_SETTLED or gc.get_freeze_count():
         return
     collections = gc.get_stats()[-1]["collections"]
-    if collections != _settled[1]:
-        _settled[:] = 0, collections
-    if _settled[0] + made <= MOST_SETTLED:
-        _settled[0] += made
+    if collections != _settled[2]:
+        _settled[:] = 0, 0, collections
+    if _settled[0] + made <= MOST_SETTLED and _settled[1] < MOST_BLOCKS:
+        _settled[:2] = _settled[0] + made, _settled[1] + 1
         _move_to_oldest()
 
 

@@ -76,6 +76,16 @@ def test_there_is_a_bound_on_what_is_old_unseen():
     assert printed(MADE_IN_A_PAUSE + program).split() == ["True", "False", "True"]
 
 
+def test_there_is_a_bound_on_how_many_blocks_are_old_unseen():
+    program = (
+        "for _ in range(collector.MOST_BLOCKS): print(are_among(make(), 2))\n"
+        "print(are_among(make(), 2)); gc.collect(); print(are_among(make(), 2))"
+    )
+    *old, beyond, after = printed(MADE_IN_A_PAUSE + program).split()
+    assert {*old, after} == {"True"}
+    assert beyond == "False"
+
+
 def test_what_a_block_makes_is_left_alone_where_a_host_has_frozen_objects():
     program = "gc.freeze(); kept = make(); print(gc.get_freeze_count() > 0, are_among(kept, 2))"
     assert printed(MADE_IN_A_PAUSE + program).split() == ["True", "False"]
