@@ -18,8 +18,8 @@ from contextlib import contextmanager
 
 # Fewer objects are looked through in a millisecond or two, and are not worth being kept.
 LEAST_SETTLED = 10_000
-# What counts as old unseen, until the collector looks through everything: some 50 MB. Few blocks,
-# since of a step that is dropped, as in a loop that compiles one after another, its arrays wait too.
+# What counts as old unseen, until the collector looks through everything: some 50 MB, of few blocks,
+# since the arrays of a step that is dropped wait too, as in a loop that compiles one after another.
 MOST_SETTLED = 500_000
 MOST_BLOCKS = 4
 # How many objects do, of how many blocks, since how many collections of everything there had been.
