@@ -16,10 +16,10 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Fewer objects are looked through in a millisecond or two, and are not worth being kept.
-LEAST_SETTLED = 10_000
-# What counts as old unseen, until the collector looks through everything: some 50 MB, of few blocks,
-# since the arrays of a step that is dropped wait too, as in a loop that compiles one after another.
+# Fewer objects are looked through in two milliseconds or three, and are not worth being kept.
+LEAST_SETTLED = 20_000
+# What counts as old unseen, until the collector looks through everything: some 50 MB. Few blocks
+# do, since with a step that is dropped its arrays wait, as in a loop that compiles many steps.
 MOST_SETTLED = 500_000
 MOST_BLOCKS = 4
 # How many objects do, of how many blocks, since how many collections of everything there had been.
