@@ -34,6 +34,7 @@ from symgrad.codegen.schedule import (
     long_loops,
     pipeline_rows,
     register_tiles,
+    row_blocks,
     row_folds,
     row_stages,
     share_loads,
@@ -259,7 +260,8 @@ def products_fused() -> Iterator[None]:
     chunks: dict[str, Any] = {"BYTES_OF_ROW_CHUNK": 0, "COLUMNS_OF_CHUNK": 8, "PANEL_BYTES": 8}
     with (
         mock.patch.multiple(column_chunks, **chunks),
-        mock.patch.multiple(fuse_products, BYTES_OF_ROW_BLOCK=1, LEAST_ROW_BLOCK=3, PANEL_BYTES=8),
+        mock.patch.multiple(row_blocks, BYTES_OF_ROW_BLOCK=1, LEAST_ROW_BLOCK=3),
+        mock.patch.object(fuse_products, "PANEL_BYTES", 8),
         mock.patch.object(program_products, "BYTES_OF_PRODUCTS", 0),
         mock.patch.multiple(row_stages, MUCH_MADE=1 << 40, LONG_ROW=0),
         mock.patch.object(program_products._RowGroup, "has_folds", True),

@@ -35,11 +35,12 @@ from symgrad.codegen.program.launch_fusions import LaunchFusions
 from symgrad.codegen.program.moving import PassedOver, can_fail
 from symgrad.codegen.program.rewrite_launches import rewrite_launches, while_any
 from symgrad.codegen.program.share_sums import RowLaunch, SumsShared
-from symgrad.codegen.schedule.fuse_products import RowFusion, rows_of_block
+from symgrad.codegen.schedule.fuse_products import RowFusion
 from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
 from symgrad.codegen.schedule.parallelize import ONE_THREAD
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
+from symgrad.codegen.schedule.row_blocks import rows_of_block
 from symgrad.codegen.schedule.row_stages import (
     Layouts,
     MatrixRows,
@@ -257,11 +258,9 @@ class _RowFusions:
         is_gain = group.is_batch or group.has_folds
         if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_OF_PRODUCTS:
             return False
-        if group.can_have_more_blocks:
-            smaller = rows_of_block(rows, row_bytes, has_sums=False)
-            # Of an odd block more is left over beside tiles.
-            group.block = group.block if smaller % BLOCK_MULTIPLE else smaller or group.block
-        instrs[position:end] = [*before, self._launch(group, own), *behind]
+        can_be_less = group.can_have_more_blocks
+        smaller = rows_of_block(rows, row_bytes, has_sums=False) if can_be_less else 0
+        instrs[position:end] = [*before, self._launch(group, own, smaller), *behind]
         return True
 
     def _row_bytes(self, group: _RowGroup) -> int:
@@ -321,10 +320,16 @@ class _RowFusions:
             if name in own and param.mode == "out" and group.layouts.get(name) is not None
         )
 
-    def _launch(self, group: _RowGroup, own: frozenset[str]) -> Launch:
-        """Return one launch for those of a group."""
+    def _launch(self, group: _RowGroup, own: frozenset[str], smaller: int) -> Launch:
+        """Return one launch for those of a group, with `smaller` blocks if these are any good.
+
+        Of an odd block more is left over beside tiles. Where chunks of columns are in a cache with
+        what is read beside them, blocks without these would read more between two rows.
+        """
         params = tuple(group.params.values())
         fusion = RowFusion(group.rows, tuple(group.stages), params, group.layouts, own, group.block)
+        if smaller and smaller % BLOCK_MULTIPLE == 0 and fusion.chunks is None:
+            fusion = replace(fusion, block=smaller)
         launch = self._launch_of(fusion, group.places, group.launches)
         self._launches.append(RowLaunch(launch, fusion, group.places))
         return launch

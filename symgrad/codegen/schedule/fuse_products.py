@@ -59,39 +59,12 @@ from symgrad.codegen.schedule.row_sums import PIECE, SharedSums, adding, adding_
 from symgrad.codegen.schedule.split_epilogue import result_axes, row_major
 from symgrad.codegen.schedule.tile_products import tile_products
 from symgrad.codegen.schedule.vectorize import nested, vectorize
-from symgrad.cost_model import (
-    BLOCK_MULTIPLE,
-    BLOCKS_WITHOUT_SUMS,
-    BYTES_OF_ROW_BLOCK,
-    LEAST_ROW_BLOCK,
-    LEAST_SUMS_APART,
-    PARTS_A_THREAD,
-)
+from symgrad.cost_model import LEAST_SUMS_APART, PARTS_A_THREAD
 from symgrad.cost_model.products import PANEL_BYTES
 from symgrad.graph.dtypes import DType
 from symgrad.records import dataclass, replace
 
 _BLOCK, PART, _PANEL = "block", "part", "panel"
-
-
-def rows_of_block(rows: MatrixRows, row_bytes: int, *, has_sums: bool = True) -> int:
-    """Return how many rows a block has, 0 if none of a good size divides them.
-
-    Where blocks add to no sums more of them cost nothing, and a second-level cache has room beside.
-
-    >>> from symgrad.codegen.schedule.fuse_products import rows_of_block
-    >>> from symgrad.codegen.schedule.row_stages import MatrixRows
-    >>> rows_of_block(MatrixRows((8,), 1024), 4096), rows_of_block(MatrixRows((8,), 1021), 4096)
-    (128, 0)
-    """
-    nbytes = BYTES_OF_ROW_BLOCK if has_sums else BYTES_OF_ROW_BLOCK // BLOCKS_WITHOUT_SUMS
-    most = max(LEAST_ROW_BLOCK, nbytes // row_bytes)
-    # Threads share batches, or else blocks.
-    most = min(most, rows.count // -(-LEAST_SUMS_APART // max(1, math.prod(rows.batch))))
-    sizes = range(max(2, most // 4), most + 1)
-    fitting = [size for size in sizes if rows.count % size == 0]
-    # Tiles lie within a block, so even blocks come before large ones.
-    return max(fitting, key=lambda size: (size % BLOCK_MULTIPLE == 0, size), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +97,16 @@ class RowFusion:
             pieces *= 2
         return pieces
 
+    @property
+    def within(self) -> dict[str, Param]:
+        """What nothing but the stages reads, by name."""
+        return {p.name: p for p in self.params if p.name in self.own}
+
+    @property
+    def chunks(self) -> ColumnChunks | None:
+        """How the last stages are cut along columns, None if they are not."""
+        return column_chunks(self.stages, self.within, self.layouts, self.rows.count, self.block)
+
 
 def fuse_products(fusion: RowFusion, machine: Machine) -> Kernel:
     """Return the kernel that does all stages; what it works in are parameters of its own."""
@@ -148,9 +131,8 @@ class _Fusing:
         fusion, machine = self._fusion, self._machine
         shared, parts = shared_loop(self._loops, machine.threads.count)
         self._parts = parts
-        own = {p.name: p for p in fusion.params if p.name in fusion.own}
+        own, chunks = fusion.within, fusion.chunks
         layouts, stages = fusion.layouts, fusion.stages
-        chunks = column_chunks(stages, own, layouts, fusion.rows.count, fusion.block)
         if chunks is not None:
             layouts = chunks.layouts(layouts)
         chunked = None if chunks is None else chunks.first

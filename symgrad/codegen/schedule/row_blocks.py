@@ -15,6 +15,7 @@ so that a block of `x` stays in cache, where the next stages find it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -44,7 +45,34 @@ from symgrad.codegen.schedule.row_stages import (
     row_accesses,
 )
 from symgrad.codegen.target import MemoryHierarchy
+from symgrad.cost_model import (
+    BLOCK_MULTIPLE,
+    BLOCKS_WITHOUT_SUMS,
+    BYTES_OF_ROW_BLOCK,
+    LEAST_ROW_BLOCK,
+    LEAST_SUMS_APART,
+)
 from symgrad.records import dataclass, replace
+
+
+def rows_of_block(rows: MatrixRows, row_bytes: int, *, has_sums: bool = True) -> int:
+    """Return how many rows a block has, 0 if none of a good size divides them.
+
+    Where blocks add to no sums more of them cost nothing, and a second-level cache has room beside.
+
+    >>> from symgrad.codegen.schedule.row_blocks import rows_of_block
+    >>> from symgrad.codegen.schedule.row_stages import MatrixRows
+    >>> rows_of_block(MatrixRows((8,), 1024), 4096), rows_of_block(MatrixRows((8,), 1021), 4096)
+    (128, 0)
+    """
+    nbytes = BYTES_OF_ROW_BLOCK if has_sums else BYTES_OF_ROW_BLOCK // BLOCKS_WITHOUT_SUMS
+    most = max(LEAST_ROW_BLOCK, nbytes // row_bytes)
+    # Threads share batches, or else blocks.
+    most = min(most, rows.count // -(-LEAST_SUMS_APART // max(1, math.prod(rows.batch))))
+    sizes = range(max(2, most // 4), most + 1)
+    fitting = [size for size in sizes if rows.count % size == 0]
+    # Tiles lie within a block, so even blocks come before large ones.
+    return max(fitting, key=lambda size: (size % BLOCK_MULTIPLE == 0, size), default=0)
 
 
 @dataclass(frozen=True, slots=True)

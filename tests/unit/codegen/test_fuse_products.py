@@ -14,9 +14,8 @@ from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.program import fuse_products
 from symgrad.codegen.program.language import Program, buffers_of, with_routines
-from symgrad.codegen.schedule.fuse_products import rows_of_block
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
-from symgrad.codegen.schedule.row_blocks import keep_blocks
+from symgrad.codegen.schedule.row_blocks import keep_blocks, rows_of_block
 from symgrad.codegen.schedule.row_stages import (
     Layouts,
     MatrixRows,

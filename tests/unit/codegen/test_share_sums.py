@@ -11,7 +11,7 @@ import symgrad as sg
 from symgrad.codegen.program import fuse_products
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.share_sums import SumsShared
-from symgrad.codegen.schedule import fuse_products as schedule
+from symgrad.codegen.schedule import row_blocks
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
@@ -32,8 +32,8 @@ def little_is_fused(monkeypatch):
 @pytest.fixture
 def short_blocks(monkeypatch):
     """Blocks of 8 rows: those of a piece are two, whose sums are cleared before."""
-    monkeypatch.setattr(schedule, "BYTES_OF_ROW_BLOCK", 1 << 10)
-    monkeypatch.setattr(schedule, "LEAST_ROW_BLOCK", 8)
+    monkeypatch.setattr(row_blocks, "BYTES_OF_ROW_BLOCK", 1 << 10)
+    monkeypatch.setattr(row_blocks, "LEAST_ROW_BLOCK", 8)
 
 
 def attention(shape: tuple[int, ...], dtype: str = "float32", *, by_two: bool = False) -> Graph:

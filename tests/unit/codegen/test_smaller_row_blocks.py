@@ -9,7 +9,7 @@ from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.parallelize import ONE_THREAD
 from symgrad.codegen.target import target_named
-from symgrad.compiler import CompileOptions
+from symgrad.compiler import CompileOptions, lower_graph
 from symgrad.graph.graph import Graph
 from symgrad.runtime.executable import Executable
 
@@ -33,3 +33,14 @@ def test_blocks_that_add_to_no_sums_are_smaller(shape, has_gradients, rows):
     found = (s for kernel in program.kernels for s in statements(kernel.body))
     scores = [s for s in found if isinstance(s, Product) and s.columns[1] == shape[1]]
     assert {s.rows[1] for s in scores} == {rows}
+
+
+@pytest.mark.parametrize("shape", [(2, 1024, 64), (4, 1024, 32)])
+def test_blocks_that_are_cut_along_columns_stay_as_they_are(shape):
+    q, k, v = (sg.placeholder(shape, "float32") for _ in range(3))
+    options = CompileOptions(target_named("native"), 1, False, False, ONE_THREAD)
+    graph = Graph([sg.maximum(q @ k.mT, 0.0) @ v], [q, k, v])  # no fold, for which rows are whole
+    program = lower_graph(graph, options).program
+    found = (s for kernel in program.kernels for s in statements(kernel.body))
+    scores = [s for s in found if isinstance(s, Product) and s.inner[1] == shape[2]]
+    assert {(s.rows[1], s.columns[1]) for s in scores} == {(128, 256)}
