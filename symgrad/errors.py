@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import field
-from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
@@ -59,18 +58,11 @@ def user_source(scope: str = "") -> Source | None:
         code = frame.f_code
         if code.co_filename not in _FILES_OF_OURS and not is_internal(frame):
             called = "" if boundary is None else str(boundary.f_locals["name"])
-            return source_at(code.co_filename, frame.f_lineno, code.co_name, scope, called)
+            return Source(code.co_filename, frame.f_lineno, code.co_name, scope, called)
         if id(code) in BOUNDARIES:
             boundary = frame
         frame = frame.f_back
     return None
-
-
-# Most lines of a program, and all that a loop runs, build many nodes: these have one source.
-@lru_cache(maxsize=1 << 12)
-def source_at(file: str, line: int, function: str, scope: str, called: str) -> Source:
-    """Return the source with these fields, mostly the one that there is already."""
-    return Source(file, line, function, scope, called)
 
 
 def is_internal(frame: FrameType) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from symgrad.errors import Source, source_at, user_source
+from symgrad.errors import Source, user_source
 
 _line: ContextVar[Source | None] = ContextVar("line", default=None)
 
@@ -45,11 +45,12 @@ def built_by_any_line() -> Iterator[None]:
 
 
 def line_of(scope: str) -> Source | None:
-    """Return the line that builds nodes now, in `scope`, with the public function that it calls.
+    """Return the line that builds a node now, in `scope`, with the public function that it calls.
 
-    None where no line of a user's is running.
+    It is an object of the node's own, by which the node is found in what becomes of it. None where
+    no line of a user's is running.
     """
     line, scope = _line.get(), scope.rstrip("/")
     if line is None:
         return user_source(scope)
-    return source_at(line.file, line.line, line.function, scope, line.called)
+    return Source(line.file, line.line, line.function, scope, line.called)

@@ -59,13 +59,15 @@ def test_unrolled_tiles_are_told_rows_only_where_an_address_has_a_distance_sever
 
 
 def test_the_loop_of_a_tile_that_is_told_distances_keeps_them_in_registers():
-    """So it is with nine rows of three vectors, of which one packs."""
+    """So it is with nine rows of three vectors, of which one packs, and none asks for results."""
     options, target = options_of("x86-64-v4"), target_named("x86-64-v4")
-    x, w, b = sg.placeholder((144, 512)), sg.placeholder((512, 528)), sg.placeholder((528,))
+    x, w, b = sg.placeholder((144, 512)), sg.placeholder((512, 240)), sg.placeholder((240,))
     program = lower_graph(Graph([sg.tanh(x @ w + b)], [x, w, b]), options).program
     module = emit_linkable(program, target)
     made_of = module.names_of_leaves()
-    assert {leaf.rows for leaf in made_of if isinstance(leaf, Microkernel)} == {9}
+    tiles = [leaf for leaf in made_of if isinstance(leaf, Microkernel)]
+    assert {(leaf.rows, leaf.steps_a_row) for leaf in tiles} == {(9, 0)}
+    assert {leaf.packs for leaf in tiles} == {True, False}
     text = module.text_of_leaves(module.leaves)
     assembly = emit_assembly(optimize_leaves(text, target, 3), target, 3)
     loops = re.findall(r"(?ms)^(\.L(?:BB|tmp)\w+):[^\n]*\n(.*?)\tj\w+\s+\1\n", assembly)
