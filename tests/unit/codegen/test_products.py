@@ -94,12 +94,6 @@ def test_a_product_that_reads_nothing_of_its_size_asks_for_its_results():
     assert {buffer for buffer, _ in places} == stored
 
 
-def test_results_are_asked_for_where_operands_leave_the_second_cache_no_room():
-    for terms, expected in ((256, 0), (512, 1)):  # 128 x 512 results alone are half of that cache
-        product = product_of(Graph([sg.placeholder((128, terms)) @ sg.placeholder((terms, 512))]))
-        assert len(places_to_prefetch(product, product_plan(product, TARGET), TARGET)) == expected
-
-
 @pytest.mark.parametrize(("rows", "expected"), [(1024, True), (64, False)])
 def test_the_module_has_the_hint_where_it_is_used(rows, expected):
     executable = compile_for(training(rows, 768), "x86-64-v3")

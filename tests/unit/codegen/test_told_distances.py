@@ -61,7 +61,7 @@ def test_unrolled_tiles_are_told_rows_only_where_an_address_has_a_distance_sever
 def test_the_loop_of_a_tile_that_is_told_distances_keeps_them_in_registers():
     """So it is with nine rows of three vectors, of which one packs, and none asks for results."""
     options, target = options_of("x86-64-v4"), target_named("x86-64-v4")
-    x, w, b = sg.placeholder((72, 512)), sg.placeholder((512, 384)), sg.placeholder((384,))
+    x, w, b = sg.placeholder((144, 512)), sg.placeholder((512, 528)), sg.placeholder((528,))
     program = lower_graph(Graph([sg.tanh(x @ w + b)], [x, w, b]), options).program
     module = emit_linkable(program, target)
     made_of = module.names_of_leaves()

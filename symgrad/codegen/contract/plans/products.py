@@ -318,8 +318,7 @@ def places_to_prefetch(
 ) -> list[tuple[str, Index]]:
     """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes.
 
-    All of it together is larger than a near cache; or with the operands it is twice as large, so
-    that none of it is there when the product begins; or each buffer is, by far, where a microkernel
+    All of it together is larger than a near cache; or each buffer is, by far, where a microkernel
     has not the time to ask for one row after another. Of whole rows a processor fetches it.
     """
     along = _along(product, plan)
@@ -336,9 +335,7 @@ def places_to_prefetch(
         return []
     size, near = plan.rows * plan.columns * plan.compute.itemsize, target.memory.l2_bytes
     has_time = replace(plan, met=len(places)).steps_a_row > 0
-    operands = (plan.rows + plan.columns) * plan.k * plan.dtype.itemsize
-    all_met = len(places) * size
-    is_large = max(2 * all_met, all_met + operands) > 2 * near if has_time else size > 2 * near
+    is_large = len(places) * size > near if has_time else size > 2 * near
     return places if is_large or plan.goes_on == "rows" else []
 
 
