@@ -7,7 +7,7 @@ a node, so what builds many nodes for one line, and calls nothing of the user's,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from symgrad.errors import Source, user_source
@@ -15,29 +15,24 @@ from symgrad.errors import Source, user_source
 _line: ContextVar[Source | None] = ContextVar("line", default=None)
 
 
-class built_by_line:  # noqa: N801  # called as a function: a context manager's frame is no user's
+def built_by_line(is_ours: bool = True) -> AbstractContextManager[None]:
     """Give the nodes built inside the user's line that is running now, which is looked for once.
 
     Nothing of the user's may be called inside, but in `built_by_any_line`. With `is_ours` false it
     changes nothing.
     """
+    # Found here: within `_built_by` the frame of contextlib would be taken for the caller.
+    return _built_by(user_source() if is_ours else None)
 
-    __slots__ = ("_is_ours", "_token")
 
-    def __init__(self, is_ours: bool = True) -> None:
-        self._is_ours = is_ours
-
-    def __enter__(self) -> None:
-        self._token = _line.set(user_source() if self._is_ours else None)
-
-    def __exit__(self, *_: object) -> None:
-        _line.reset(self._token)
+def built_by_any_line() -> AbstractContextManager[None]:
+    """Look for the user's line of each node built inside: it is for functions of the user's."""
+    return _built_by(None)
 
 
 @contextmanager
-def built_by_any_line() -> Iterator[None]:
-    """Look for the user's line of each node built inside: it is for functions of the user's."""
-    token = _line.set(None)
+def _built_by(line: Source | None) -> Iterator[None]:
+    token = _line.set(line)
     try:
         yield
     finally:
