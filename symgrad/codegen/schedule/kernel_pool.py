@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from symgrad.codegen.contract.plans.products import hand_on_plan
 from symgrad.codegen.loops.canonical import canonical
-from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, PARALLELIZE, RELOCATE, Machine
 from symgrad.codegen.schedule.relocate import Relocated, statuses_of, unmoved
 from symgrad.passes.table import PassRunner
@@ -98,4 +100,16 @@ class KernelPool:
                 alone = before
             elif alone is not None:
                 alone = self._runner.apply(row, alone, self._machine, is_shown=False)
-        return canonical(moved.kernel), None if alone is None else canonical(alone.kernel)
+        kernel = self._named(moved.kernel)
+        return kernel, None if alone is None else self._named(alone.kernel)
+
+    def _named(self, kernel: Kernel) -> Kernel:
+        """Return `kernel` with canonical names; its products keep their plans."""
+        named = canonical(kernel)
+        for product, renamed in zip(_products(kernel), _products(named), strict=True):
+            hand_on_plan(product, renamed, self._machine.target)
+        return named
+
+
+def _products(kernel: Kernel) -> list[Product]:
+    return [each for each in statements(kernel.body) if isinstance(each, Product)]
