@@ -62,7 +62,7 @@ class _Conversion:
 
     def lines(self, line: str) -> list[str]:
         """Return a line of a function behind those that load what it is passed."""
-        if not (_CALL.match(line) or _OFFSET.fullmatch(line)):
+        if not (" call " in line and _CALL.match(line)) and not _OFFSET.fullmatch(line):
             return [line]
         loads: list[str] = []
 

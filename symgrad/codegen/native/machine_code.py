@@ -137,18 +137,22 @@ def _link(
     if program.passed is None:
         return _load(images, name, _leaves_of(images, name, find))
     there = {} if there is None else there
-    for digest, image in program.images.items():
-        if digest not in there:
-            symbols = {symbol: symbol for symbol in kernel_symbols(image)} or {STEP: STEP}
-            code = _load_with(_leaves_of([image], name, find), [image], symbols)
-            there[digest] = _closed[digest, name.target, name.opt_level] = code
+    new = {digest: image for digest, image in program.images.items() if digest not in there}
+    symbols = {value for value in program.passed if isinstance(value, str)}
+    called = {symbol for image in new.values() for symbol in leaf_symbols(image)}
+    passed = {symbol for symbol in symbols if symbol.startswith("leaf.")}
+    leaves = _found_leaves(called | passed, name, find)
+    for digest, image in new.items():
+        defined = {symbol: symbol for symbol in kernel_symbols(image)} or {STEP: STEP}
+        own = {symbol: leaves[symbol] for symbol in leaf_symbols(image) if symbol in leaves}
+        there[digest] = _load_with(own, [image], defined)
+        _closed[digest, name.target, name.opt_level] = there[digest]
     *kernels, entry = (there[digest] for digest in program.images)
-    passed = {value for value in program.passed if isinstance(value, str)}
     at = {symbol: code for code in reversed(kernels) for symbol in code.symbols}
-    at |= _found_leaves({symbol for symbol in passed if symbol.startswith("leaf.")}, name, find)
-    assert passed <= at.keys(), f"{passed - at.keys()} are in no object"
+    at.update(leaves)
+    assert symbols <= at.keys(), f"{symbols - at.keys()} are in no object"
     numbers = [at[v].address(v) if isinstance(v, str) else v for v in program.passed]
-    return entry.closure(numbers, list(dict.fromkeys(at.values())))
+    return entry.closure(numbers, list(dict.fromkeys(at[symbol] for symbol in symbols)))
 
 
 def _leaves_of(images: list[bytes], name: CodeName, find: FindLeaves) -> Mapping[str, LoadedCode]:
