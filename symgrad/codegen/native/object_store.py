@@ -172,7 +172,7 @@ class ObjectStore:
                 opened.write(content)
             for key in keys[1:]:
                 self._link(unfinished, f"{self.folder}/{key.file_name}")
-            self._rename(unfinished, f"{self.folder}/{keys[0].file_name}")
+            Path(unfinished).replace(self.folder / keys[0].file_name)
         except OSError:
             _remove(Path(unfinished))
             _remove(Path(f"{unfinished}{_BESIDE}"))
@@ -188,18 +188,7 @@ class ObjectStore:
         except FileExistsError:
             beside = f"{whole}{_BESIDE}"
             os.link(whole, beside)
-            ObjectStore._rename(beside, place)
-
-    @staticmethod
-    def _rename(whole: str, place: str) -> None:
-        """Put a file at `place`, where what was there is removed before.
-
-        ext4 writes a file that takes the place of another to disk first, which takes a millisecond.
-        An entry that another process looks for between the two is made anew.
-        """
-        with suppress(OSError):
-            os.unlink(place)  # noqa: PTH108  # as text: see `read_each`
-        os.replace(whole, place)  # noqa: PTH105
+            Path(beside).replace(place)
 
     def entries(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Yield the files of the folder that are entries, or were to become some."""
