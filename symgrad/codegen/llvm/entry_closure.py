@@ -44,8 +44,8 @@ def entry_closure(module_text: str) -> EntryClosure | None:
     """Return a module of a function that does nothing but call as a closure, None of any other."""
     before, head, behind = module_text.partition("define ")
     body, _, rest = behind.partition("\n}\n")
-    is_one = bool(_HEAD.match(head + body)) and "\ndefine " not in rest and "!" not in module_text
-    if not is_one:
+    is_one = _HEAD.match(head + body) is not None and "\ndefine " not in f"\n{rest}"
+    if not is_one or "!" in module_text:  # metadata has numbers, too
         return None
     first, *lines = body.split("\n")
     conversion = _Conversion()
