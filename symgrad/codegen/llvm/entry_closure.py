@@ -1,4 +1,4 @@
-"""Closure conversion of entries: what a step passes to kernels is read in front of its table.
+"""Closure conversion of code: what an entry passes to kernels is read in front of its table.
 
     call void @"k.1ba6..."(ptr %.6, ptr @"leaf.d371...", i64 64)
 

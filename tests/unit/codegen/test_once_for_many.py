@@ -55,7 +55,7 @@ def test_what_is_no_plan_yet_is_not_handed_on():
 
 
 def test_plans_that_are_kept_are_no_more_than_a_number(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(products, "_MOST_KEPT", 3)
+    monkeypatch.setattr(products, "_CACHE_SIZE", 3)
     products._plans.clear()
     assert layer(43).kernels
     assert len(products._plans) == 3

@@ -63,7 +63,7 @@ class _Asked:
         )
 
 
-_MOST_KEPT = 256
+_CACHE_SIZE = 256
 # Who emits a product asks three times. What is kept is alive, so no other product has its id.
 _plans: OrderedDict[_Asked, ContractPlan] = OrderedDict()
 _lock = Lock()
@@ -89,7 +89,7 @@ def hand_on_plan(product: Product, renamed: Product, target: Target) -> None:
 def _kept(asked: _Asked, plan: ContractPlan) -> ContractPlan:
     with _lock:
         _plans[asked] = plan
-        if len(_plans) > _MOST_KEPT:
+        if len(_plans) > _CACHE_SIZE:
             _plans.popitem(last=False)
     return plan
 
