@@ -73,7 +73,7 @@ class _Conversion:
                 self.passed.append(symbol)
                 kind = "ptr"
             elif integer is not None:
-                self.passed.append(int(integer))
+                self.passed.append((int(integer) + (1 << 63)) % (1 << 64) - (1 << 63))
                 kind = "i64"
             else:
                 self.passed.append(_in_64_bits(kind, bits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from threading import Lock
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
@@ -38,6 +39,7 @@ _NO_LEAVES: Mapping[str, LoadedCode] = MappingProxyType({})
 _leaves: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
 # Likewise entries that are closures, and the kernels of an object, by the digests of objects.
 _closed: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
+_lock = Lock()
 
 _CACHE_SIZE = 256  # programs whose code stays loaded for the next compilation of an equal one
 _loaded: OrderedDict[CodeName, LoadedCode] = OrderedDict()
@@ -121,7 +123,9 @@ InMemory = dict[str, LoadedCode]
 def _in_memory(name: CodeName) -> InMemory:
     """Return the code of closures and of the kernels that they call."""
     made_for = name.target, name.opt_level
-    return {digest: code for (digest, *of), code in [*_closed.items()] if (*of,) == made_for}
+    with _lock:  # other threads put some there
+        there = [*_closed.items()]
+    return {digest: code for (digest, *of), code in there if (*of,) == made_for}
 
 
 def _objects_of(store: ObjectStore, name: CodeName, there: InMemory) -> ObjectsOfKernels:
@@ -146,7 +150,8 @@ def _link(
         defined = {symbol: symbol for symbol in kernel_symbols(image)} or {STEP: STEP}
         own = {symbol: leaves[symbol] for symbol in leaf_symbols(image) if symbol in leaves}
         there[digest] = _load_with(own, [image], defined)
-        _closed[digest, name.target, name.opt_level] = there[digest]
+        with _lock:
+            _closed[digest, name.target, name.opt_level] = there[digest]
     *kernels, entry = (there[digest] for digest in program.images)
     at = {symbol: code for code in reversed(kernels) for symbol in code.symbols}
     at.update(leaves)

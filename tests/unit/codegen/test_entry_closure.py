@@ -76,6 +76,12 @@ def test_what_is_passed_is_loaded_from_in_front_of_the_table():
     assert "  %.3 = getelementptr inbounds ptr, ptr %.2, i64 1" in lines
 
 
+def test_numbers_without_a_sign_are_passed_in_their_64_bits():
+    found = entry_closure(ENTRY.replace("i64 -3", f"i64 {2**64 - 3}"))
+    assert found is not None
+    assert found.passed[3] == -3
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -137,3 +143,15 @@ def test_where_an_object_is_damaged_a_program_is_compiled_again(tmp_path: Path):
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     forget()
     assert trained()[1] == wanted
+
+
+def test_a_failure_in_a_kernel_of_another_program_is_returned():
+    x, at, y = sg.placeholder((50,)), sg.placeholder((3,), "int64"), sg.placeholder((70,))
+    for scan in (sg.cumsum, sg.cumprod):
+        step = sg.compile([x, at, y], [x[at] * 3.0, scan(y)], opt_level=1)
+        given = np.arange(50, dtype=np.float32), np.ones(70, np.float32)
+        found, _ = step(given[0], np.array([1, 2, 49]), given[1])
+        np.testing.assert_array_equal(found, np.array([3.0, 6.0, 147.0], np.float32))
+        with pytest.raises(IndexError, match="index 50 is out of range"):
+            step(given[0], np.array([1, 50, 2]), given[1])
+    assert step.executable.code.passed
