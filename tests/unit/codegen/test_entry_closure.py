@@ -14,6 +14,8 @@ import symgrad as sg
 from symgrad.codegen.llvm.entry_closure import entry_closure
 from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native import objects
+from symgrad.codegen.native.jit import emit_calls
+from symgrad.codegen.target import Target
 from symgrad.config import override
 
 KERNEL, LEAF = f"k.{'1' * 32}", f"leaf.{'2' * 32}"
@@ -92,7 +94,7 @@ def test_numbers_without_a_sign_are_passed_in_their_64_bits():
         ("  ret i32 0\n", "  ret i32 0, !dbg !0\n"),
     ],
 )
-def test_what_does_more_than_call_kernels_is_no_closure(before: str, after: str):
+def test_what_does_more_than_call_kernels_is_no_closure(before: str, after: str) -> None:
     assert entry_closure(ENTRY.replace(before, after, 1)) is None
 
 
@@ -110,13 +112,12 @@ def test_steps_of_many_sizes_give_the_bits_that_they_give_without_a_cache():
     assert all(e.code.passed for e, _ in [*again._compiled.values()][1:])
 
 
-def test_few_entries_are_compiled_for_many_sizes(monkeypatch: pytest.MonkeyPatch):
+def test_few_entries_are_compiled_for_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
-    own = objects.emit_calls
 
-    def noted(text: str, target: objects.Target) -> bytes:
+    def noted(text: str, target: Target) -> bytes:
         texts.append(text)
-        return own(text, target)
+        return emit_calls(text, target)
 
     monkeypatch.setattr(objects, "emit_calls", noted)
     step, _ = trained()
@@ -137,7 +138,7 @@ def test_kernels_are_in_memory_as_long_as_a_step_calls_them():
     assert not code_module._closed
 
 
-def test_where_an_object_is_damaged_a_program_is_compiled_again(tmp_path: Path):
+def test_where_an_object_is_damaged_a_program_is_compiled_again(tmp_path: Path) -> None:
     _, wanted = trained()
     for path in (tmp_path / "objects").glob("*.object"):
         path.write_bytes(path.read_bytes()[:-1] + b"?")

@@ -9,6 +9,7 @@ from symgrad.codegen.contract.plans import products
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.llvm.math import functions
 from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.loops.canonical import canonical
 from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
@@ -28,7 +29,7 @@ def layer(rows: int) -> Program:
     return program_from(h, sg.permute_dims(x, (1, 0)) @ h)
 
 
-def test_a_product_is_planned_once(monkeypatch: pytest.MonkeyPatch):
+def test_a_product_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Product] = []
     own = products._planned
 
@@ -54,7 +55,7 @@ def test_what_is_no_plan_yet_is_not_handed_on():
     assert not products._plans
 
 
-def test_plans_that_are_kept_are_no_more_than_a_number(monkeypatch: pytest.MonkeyPatch):
+def test_plans_that_are_kept_are_no_more_than_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "_CACHE_SIZE", 3)
     products._plans.clear()
     assert layer(43).kernels
@@ -73,7 +74,7 @@ def copying(extent: int, value: float, name: str) -> Kernel:
         """)
 
 
-def test_only_kernels_that_are_like_another_are_printed(monkeypatch: pytest.MonkeyPatch):
+def test_only_kernels_that_are_like_another_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     printed: list[Kernel] = []
 
     def noted(kernel: Kernel) -> str:
@@ -95,7 +96,7 @@ def test_a_kernel_that_is_given_with_its_text_is_one_that_was_not_printed():
     pool = pool_for(TARGET, ONE_THREAD)
     moved = pool.relocated(copying(100, 3.0, "i"))
     first = pool.add_apart(copying(100, 3.0, "i")).kernel
-    text = print_kernel(kernel_pool.canonical(moved.kernel))
+    text = print_kernel(canonical(moved.kernel))
     assert pool.add_scheduled(text, lambda: pytest.fail("it is there")) is first
     other = text.replace("3.0", "5.0")
     made = pool.add_scheduled(other, lambda: (first, None))
@@ -106,7 +107,7 @@ def test_a_kernel_that_is_given_with_its_text_is_one_that_was_not_printed():
 @pytest.mark.parametrize("level", ["x86-64-v4", "x86-64", "aarch64"])
 def test_math_functions_of_a_module_are_the_same_however_they_are_made(
     level: str, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     x, y = sg.placeholder((100,)), sg.placeholder((70,), "float64")
     outputs = [f(x) for f in (sg.tanh, sg.exp, sg.log, sg.sin, sg.special.gammaln)]
     outputs += [sg.tanh(y), x ** sg.tanh(x), sg.cbrt(y)]
