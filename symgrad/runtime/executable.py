@@ -128,7 +128,9 @@ class Executable:
         weakref.finalize(self, _free_tapes, self._tapes).atexit = False
         self._arrays = [*arrays, *self._constants, *self._tapes]
         addresses = self._located(program.functions)
-        self.table = np.array([*(a.ctypes.data for a in self._arrays), *addresses], np.int64)
+        passed = program.code.passed  # what the entry finds in front of the table
+        places = [*passed[::-1], *(a.ctypes.data for a in self._arrays), *addresses]
+        self.table = np.array(places, np.int64)[len(passed) :]
 
     def _located(self, functions: Sequence[ForeignFunction]) -> list[int]:
         """Return where functions of C are, which stay there as long as this lives."""

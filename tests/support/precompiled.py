@@ -22,7 +22,7 @@ SAMPLE = Sample((32, 64, 48), (False, False), "activation")
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Make a cache of this test alone."""
-    for name in ("_loaded", "_leaves"):
+    for name in ("_loaded", "_leaves", "_closed"):
         monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     with override(cache=True, cache_dir=str(tmp_path)):
         found = precompiled_store()
@@ -47,6 +47,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def forget() -> None:
     code_module._loaded.clear()
     code_module._leaves.clear()
+    code_module._closed.clear()
 
 
 def clear() -> None:

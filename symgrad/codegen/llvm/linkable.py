@@ -18,6 +18,7 @@ from functools import cached_property
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.kernels.leaf_functions import Leaf
+from symgrad.codegen.llvm.entry_closure import EntryClosure, entry_closure
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel, Passed
 from symgrad.codegen.llvm.similar_kernels import SIMILAR
 
@@ -29,6 +30,7 @@ _BY_CONTENT = re.compile(rf"\b[\w.]+\.[0-9a-f]{{{_DIGITS}}}\b")
 _NUMBER = re.compile(r'[0-9](?<![\w."][0-9])[0-9]*')
 _MERGED = f'@"{SIMILAR}'
 _LEAF = re.compile(rb"leaf\.[0-9a-f]{%d}" % _DIGITS)
+_KERNEL = re.compile(rb"\bk\.[0-9a-f]{%d}" % _DIGITS)
 
 
 def _digest_of(text: str) -> str:
@@ -43,6 +45,11 @@ def _only_calls(text: str) -> bool:
 def leaf_symbols(image: bytes) -> list[str]:
     """Return the names of the leaf functions that an object file defines or calls."""
     return sorted({found.decode() for found in _LEAF.findall(image)})
+
+
+def kernel_symbols(image: bytes) -> list[str]:
+    """Return the names of the kernels that an object file of kernels defines."""
+    return sorted({found.decode() for found in _KERNEL.findall(image)})
 
 
 class LinkableModule:
@@ -163,6 +170,11 @@ class LinkableModule:
     def alone(self) -> str:
         """The module without kernels and leaf functions."""
         return self._text([self._entry])
+
+    @cached_property
+    def closure(self) -> EntryClosure | None:
+        """The entry as a closure, None where it is not one function that does nothing but call."""
+        return entry_closure(self.alone) if self.only_calls else None
 
     @property
     def optimized(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 import llvmlite.binding as llvm
@@ -111,12 +111,23 @@ def emit_assembly(module: llvm.ModuleRef, target: Target, opt_level: int) -> str
 class LoadedCode:
     """Machine code in memory, which stays there exactly as long as this object lives.
 
-    Whoever keeps an address keeps this object too, as it does those of the code that it calls.
+    Whoever keeps an address keeps this object too, as it does those of the code that it calls. In
+    front of its table an entry finds what it is `passed`, the first of it last.
     """
 
     _tracker: llvm.ResourceTracker
     _symbols: Mapping[str, str]
     _called: tuple[LoadedCode, ...] = ()
+    passed: tuple[int, ...] = ()
+
+    def closure(self, passed: Sequence[int], called: Sequence[LoadedCode]) -> LoadedCode:
+        """Return this code as what is passed some numbers and calls what `called` has."""
+        return LoadedCode(self._tracker, self._symbols, (self, *called), tuple(passed))
+
+    @property
+    def symbols(self) -> Collection[str]:
+        """What was asked for when the code was loaded."""
+        return self._symbols.keys()
 
     def exports(self, symbol: str) -> bool:
         """Return whether `symbol` is one of those asked for when the code was loaded."""

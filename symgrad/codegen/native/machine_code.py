@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from threading import Lock
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
-from symgrad.codegen.llvm.linkable import LinkableModule, leaf_symbols
+from symgrad.codegen.llvm.linkable import LinkableModule, kernel_symbols, leaf_symbols
 from symgrad.codegen.llvm.module import STEP
 from symgrad.codegen.native.jit import LoadedCode, load_objects
 from symgrad.codegen.native.object_store import ObjectStore, object_store
-from symgrad.codegen.native.objects import ObjectsOfKernels, compile_module
+from symgrad.codegen.native.objects import ObjectsOfKernels, ProgramObjects, compile_module
 from symgrad.codegen.native.team import team_symbols
 from symgrad.codegen.target import Target
 from symgrad.records import dataclass
@@ -31,10 +32,14 @@ class CodeName:
 
 
 Emit = Callable[[], LinkableModule]
+FindLeaves = Callable[[Iterable[str]], list[bytes]]
 
 _NO_LEAVES: Mapping[str, LoadedCode] = MappingProxyType({})
 # Leaf functions by symbol and what they were compiled for: in memory once, while code calls them.
 _leaves: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
+# Likewise entries that are closures, and the kernels of an object, by the digests of objects.
+_closed: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
+_lock = Lock()
 
 _CACHE_SIZE = 256  # programs whose code stays loaded for the next compilation of an equal one
 _loaded: OrderedDict[CodeName, LoadedCode] = OrderedDict()
@@ -74,12 +79,14 @@ def known_code(name: CodeName) -> LoadedCode | None:
     store = object_store()
     if store is None:
         return None
-    objects = ObjectsOfKernels(store, name.target, name.opt_level)
-    images = objects.images_of(name.entry)
-    if images is None:
+    there = _in_memory(name)
+    objects = _objects_of(store, name, there)
+    found = objects.images_of(name.entry)
+    if found is None:
         return None
     try:
-        return _shared(name, _link(images, name, partial(objects.images_of_leaves, module=None)))
+        find = partial(objects.images_of_leaves, module=None)
+        return _shared(name, _link(found, name, find, there))
     except AssertionError:
         return None  # see `_compiled`
 
@@ -97,10 +104,11 @@ def _compiled(
 ) -> LoadedCode:
     if store is None:
         return _load(compile_module(module, name.target, name.opt_level), name)
-    objects = ObjectsOfKernels(store, name.target, name.opt_level)
+    there = _in_memory(name)
+    objects = _objects_of(store, name, there)
     find = partial(objects.images_of_leaves, module=module)
     try:
-        return _link(objects.images(module), name, find)
+        return _link(objects.images(module), name, find, there)
     except AssertionError:
         # What was found does not fit together, or not all that was known is there any more.
         whole = emit()
@@ -108,12 +116,60 @@ def _compiled(
         return _link(objects.made_anew(whole), name, find)
 
 
-def _link(
-    images: list[bytes], name: CodeName, find: Callable[[Iterable[str]], list[bytes]]
-) -> LoadedCode:
-    """Load objects, and the leaf functions that they call; `find` gives those of the store."""
+# Code in memory by the digests of objects, which stays there while this does.
+InMemory = dict[str, LoadedCode]
+
+
+def _in_memory(name: CodeName) -> InMemory:
+    """Return the code of closures and of the kernels that they call."""
     made_for = name.target, name.opt_level
+    with _lock:  # other threads put some there
+        there = [*_closed.items()]
+    return {digest: code for (digest, *of), code in there if (*of,) == made_for}
+
+
+def _objects_of(store: ObjectStore, name: CodeName, there: InMemory) -> ObjectsOfKernels:
+    in_memory = {digest: code.symbols for digest, code in there.items()}
+    return ObjectsOfKernels(store, name.target, name.opt_level, in_memory)
+
+
+def _link(
+    program: ProgramObjects, name: CodeName, find: FindLeaves, there: InMemory | None = None
+) -> LoadedCode:
+    """Load the objects of a program that are not `there`, and the leaf functions that they call."""
+    images = [*program.images.values()]
+    if program.passed is None:
+        return _load(images, name, _leaves_of(images, name, find))
+    there = {} if there is None else there
+    new = {digest: image for digest, image in program.images.items() if digest not in there}
+    symbols = {value for value in program.passed if isinstance(value, str)}
+    called = {symbol for image in new.values() for symbol in leaf_symbols(image)}
+    passed = {symbol for symbol in symbols if symbol.startswith("leaf.")}
+    leaves = _found_leaves(called | passed, name, find)
+    for digest, image in new.items():
+        defined = {symbol: symbol for symbol in kernel_symbols(image)} or {STEP: STEP}
+        own = {symbol: leaves[symbol] for symbol in leaf_symbols(image) if symbol in leaves}
+        there[digest] = _load_with(own, [image], defined)
+        with _lock:
+            _closed[digest, name.target, name.opt_level] = there[digest]
+    *kernels, entry = (there[digest] for digest in program.images)
+    at = {symbol: code for code in reversed(kernels) for symbol in code.symbols}
+    at.update(leaves)
+    assert symbols <= at.keys(), f"{symbols - at.keys()} are in no object"
+    numbers = [at[v].address(v) if isinstance(v, str) else v for v in program.passed]
+    return entry.closure(numbers, list(dict.fromkeys(at[symbol] for symbol in symbols)))
+
+
+def _leaves_of(images: list[bytes], name: CodeName, find: FindLeaves) -> Mapping[str, LoadedCode]:
     called = {symbol for image in images for symbol in leaf_symbols(image)}
+    return _found_leaves(called, name, find)
+
+
+def _found_leaves(
+    called: Collection[str], name: CodeName, find: FindLeaves
+) -> Mapping[str, LoadedCode]:
+    """Return the code of leaf functions, loaded where it is not; `find` gives the objects."""
+    made_for = name.target, name.opt_level
     leaves = {symbol: _leaves.get((symbol, *made_for)) for symbol in called}
     found = find(sorted(symbol for symbol, code in leaves.items() if code is None))
     if found:
@@ -121,14 +177,18 @@ def _link(
         code = load_objects(found, defined)
         for symbol in defined:
             leaves[symbol] = _leaves[symbol, *made_for] = code
-    return _load(images, name, {s: code for s, code in leaves.items() if code is not None})
+    return {s: code for s, code in leaves.items() if code is not None}
 
 
 def _load(
     images: list[bytes], name: CodeName, leaves: Mapping[str, LoadedCode] = _NO_LEAVES
 ) -> LoadedCode:
+    return _load_with(leaves, images, {STEP: name.entry})
+
+
+def _load_with(
+    leaves: Mapping[str, LoadedCode], images: list[bytes], symbols: Mapping[str, str]
+) -> LoadedCode:
     imports = {symbol: code.address(symbol) for symbol, code in leaves.items()}
     called = list(dict.fromkeys(leaves.values()))
-    return load_objects(
-        images, {STEP: name.entry}, {**imports, **team_symbols(images)}, called=called
-    )
+    return load_objects(images, symbols, {**imports, **team_symbols(images)}, called=called)

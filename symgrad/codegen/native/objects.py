@@ -1,6 +1,6 @@
 """Compilation cache of object files: made, or found where an earlier process left them.
 
-    entry of a program  ---> the objects that it was linked from
+    entry of a program  ---> the objects that it was linked from, and what it is passed
     kernel, or leaf     ---> the object that defines it
     some leaves         ---> the objects that define them
     precompiled leaf    ---> the object that defines it alone
@@ -20,9 +20,10 @@ makes no difference to what a program computes whether they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 import llvmlite
 
@@ -46,6 +47,9 @@ from symgrad.codegen.native.object_store import (
 )
 from symgrad.codegen.native.packed_store import Precompiled
 from symgrad.codegen.target import Target, llvm_version
+from symgrad.records import dataclass
+
+_NONE_THERE: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 def compile_object(module_text: str, target: Target, opt_level: int) -> bytes:
@@ -161,18 +165,42 @@ def _pipeline() -> str:
     return digest_of(*sources)[:16]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramObjects:
+    """The object files of a program by their digests, the last that of its entry.
+
+    `passed` is what an entry that is a closure is passed (`llvm/entry_closure.py`), else None. Of a
+    closure those that are in memory are empty.
+    """
+
+    images: Mapping[str, bytes]
+    passed: tuple[int | str, ...] | None
+
+
 class ObjectsOfKernels:
     """The objects of programs for a machine, in a store, and what was precompiled."""
 
-    def __init__(self, store: ObjectStore, target: Target, opt_level: int) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        target: Target,
+        opt_level: int,
+        in_memory: Mapping[str, Collection[str]] = _NONE_THERE,
+    ) -> None:
+        """Take those of a store; of closures, what is `in_memory` is not read.
+
+        These are digests of objects, each with the kernels that it defines.
+        """
         self._store = store
+        self._in_memory = in_memory
+        self._places = {symbol: [digest] for digest, of in in_memory.items() for symbol in of}
         self._precompiled = Precompiled(target)
         self._target = target
         self._opt_level = opt_level
         self._made_for = made_for(target, opt_level)
         self._leaves_made_for = leaves_made_for(target, opt_level)
 
-    def images(self, module: LinkableModule) -> list[bytes]:
+    def images(self, module: LinkableModule) -> ProgramObjects:
         """Return object files that define the entry of `module` and all its kernels.
 
         Kernels that no object in the store has are compiled together, with the rest of the module.
@@ -182,17 +210,29 @@ class ObjectsOfKernels:
         whole = self.images_of(module.entry)
         if whole is not None:
             return whole
-        places = self._listed_each("kernel", module.kernels)
-        images = self._objects(list(dict.fromkeys(d for found in places.values() for d in found)))
+        closed = module.closure is not None
+        there = self._places if closed else {}
+        elsewhere = [symbol for symbol in module.kernels if symbol not in there]
+        listed = self._listed_each("kernel", elsewhere)
+        places = {s: there[s] if s in there else listed[s] for s in module.kernels}
+        digests = list(dict.fromkeys(d for found in places.values() for d in found))
+        images = self._objects(digests, is_closed=closed)
         missing = [s for s, found in places.items() if not found or found[0] not in images]
         assert not module.known.intersection(missing), "known kernels are in no object"
         return self._made(module, missing, images)
 
-    def images_of(self, entry: str) -> list[bytes] | None:
+    def images_of(self, entry: str) -> ProgramObjects | None:
         """Return the objects of the program whose entry has this name, None without all."""
-        listed = self._listed(self._key("program", entry))
-        images = self._objects(listed)
-        return [*images.values()] if listed and len(images) == len(listed) else None
+        kept = self._store.read(self._key("program", entry))
+        if kept is None:
+            return None
+        listed, passed = json.loads(kept)
+        images = self._objects(listed, is_closed=passed is not None)
+        if not listed or len(images) != len(listed):
+            return None
+        return ProgramObjects(
+            {d: images[d] for d in listed}, None if passed is None else tuple(passed)
+        )
 
     def images_of_leaves(self, leaves: Iterable[str], module: LinkableModule | None) -> list[bytes]:
         """Return object files that define `leaves`; what is in none is compiled, of `module`.
@@ -247,7 +287,7 @@ class ObjectsOfKernels:
     def _leaf_key(self, symbol: str) -> EntryKey:
         return EntryKey("precompiled", self._leaves_made_for, symbol)
 
-    def made_anew(self, module: LinkableModule) -> list[bytes]:
+    def made_anew(self, module: LinkableModule) -> ProgramObjects:
         """Compile all of `module` as if nothing were in the store; return what `images` does."""
         if module.leaves:
             self._made_leaves(module, module.leaves)
@@ -255,9 +295,10 @@ class ObjectsOfKernels:
 
     def _made(
         self, module: LinkableModule, missing: list[str], others: dict[str, bytes]
-    ) -> list[bytes]:
+    ) -> ProgramObjects:
         """Compile the kernels that are `missing`, and note where all of them are."""
         images = dict(others)
+        passed: tuple[int | str, ...] | None = None
         # An object of kernels needs no other, for any program may have them: so the entry is with
         # them only if they are all.
         if module.calls is None and not others:
@@ -268,17 +309,29 @@ class ObjectsOfKernels:
                 text = module.text_of_kernels(missing)
                 made, image = self._compiled(text, "kernel", missing)
                 images[made] = image
-            made, image = self._made_entry(module)
+            made, image, passed = self._made_entry(module)
             images[made] = image
-        self._list(self._key("program", module.entry), list(images))
-        return [*images.values()]
+        kept = json.dumps([list(images), passed]).encode()
+        self._store.write(self._key("program", module.entry), kept)
+        return ProgramObjects(images, passed)
 
-    def _made_entry(self, module: LinkableModule) -> tuple[str, bytes]:
+    def _made_entry(
+        self, module: LinkableModule
+    ) -> tuple[str, bytes, tuple[int | str, ...] | None]:
+        """Return the digest and the object of an entry, and what it is passed if it is a closure.
+
+        Another entry may have the text of that.
+        """
         if not module.only_calls:
-            return self._compiled(module.alone, "kernel", ())
-        made, image = digest_of(module.alone), emit_calls(module.alone, self._target)
-        self._store.write(self._key("object", made), image)
-        return made, image
+            return *self._compiled(module.alone, "kernel", ()), None
+        closure = module.closure
+        text = module.alone if closure is None else closure.text
+        made = digest_of(text)
+        image = None if closure is None else self._objects([made], is_closed=True).get(made)
+        if image is None:
+            image = emit_calls(text, self._target)
+            self._store.write(self._key("object", made), image)
+        return made, image, None if closure is None else closure.passed
 
     def _made_leaves(self, module: LinkableModule, missing: list[str]) -> tuple[str, bytes]:
         return self._compiled(module.text_of_leaves(missing), "leaf", missing)
@@ -292,9 +345,13 @@ class ObjectsOfKernels:
         self._store.write_each(kind, self._made_for, dict.fromkeys(defined, listed))
         return made, image
 
-    def _objects(self, digests: list[str]) -> dict[str, bytes]:
-        """Return the objects that are there."""
-        return self._store.read_each("object", self._made_for, digests)
+    def _objects(self, digests: list[str], *, is_closed: bool = False) -> dict[str, bytes]:
+        """Return the objects that are there, of a closure nothing of those in memory."""
+        there = self._in_memory if is_closed else _NONE_THERE
+        lacking = [digest for digest in digests if digest not in there]
+        found = self._store.read_each("object", self._made_for, lacking)
+        found |= dict.fromkeys(there.keys() & digests, b"")
+        return {digest: found[digest] for digest in digests if digest in found}
 
     def _key(self, kind: str, digest: str) -> EntryKey:
         return EntryKey(kind, self._made_for, digest)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
+from symgrad.codegen.contract.plans.products import hand_on_plan
 from symgrad.codegen.loops.canonical import canonical
-from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, PARALLELIZE, RELOCATE, Machine
 from symgrad.codegen.schedule.relocate import Relocated, statuses_of, unmoved
 from symgrad.passes.table import PassRunner
@@ -23,7 +25,12 @@ class KernelPool:
         self._once = runner.chosen([row for row in KERNEL_PASSES if row is not RELOCATE])
         self._by_text: dict[str, Relocated] = {}
         self._alone: dict[str, Kernel] = {}
+        self._kernels: list[Kernel] = []
         self._different: dict[str, Kernel] = {}  # by the text with canonical names
+        # Kernels, as they were and are, whose text is not needed as long as no other is like them.
+        self._unprinted: dict[Hashable, tuple[Kernel, Kernel]] = {}
+        self._likenesses: set[Hashable] = set()
+        self._are_texts_given = False
 
     def empty(self) -> KernelPool:
         """Return a pool without kernels, for the same machine."""
@@ -35,7 +42,7 @@ class KernelPool:
 
     @property
     def kernels(self) -> list[Kernel]:
-        return list(self._different.values())
+        return list(self._kernels)
 
     @property
     def alone(self) -> dict[str, Kernel]:
@@ -70,24 +77,46 @@ class KernelPool:
 
         `make` gives it with canonical names, and as it is for one thread where threads share it.
         """
+        self._are_texts_given = True
+        for likeness in [*self._unprinted]:
+            self._print(likeness)
+        return self._of_text(text, make)
+
+    def _of_text(self, text: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
         if text not in self._different:
-            name = f"k{len(self._different)}"
-            kernel, alone = make()
-            self._different[text] = replace(kernel, name=name)
-            if alone is not None:
-                self._alone[name] = replace(alone, name=name)
+            self._different[text] = self._new(make)
         return self._different[text]
 
-    def _add_relocated(self, moved: Relocated) -> Kernel:
-        text = print_kernel(canonical(moved.kernel))
+    def _new(self, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
+        name = f"k{len(self._kernels)}"
+        kernel, alone = make()
+        made = replace(kernel, name=name)
+        self._kernels.append(made)
+        if alone is not None:
+            self._alone[name] = replace(alone, name=name)
+        return made
 
+    def _add_relocated(self, moved: Relocated) -> Kernel:
         def make() -> tuple[Kernel, Kernel | None]:
-            named = replace(moved, kernel=replace(moved.kernel, name=f"k{len(self._different)}"))
+            named = replace(moved, kernel=replace(moved.kernel, name=f"k{len(self._kernels)}"))
             for row in self._by_place:
                 self._runner.show(row, named)
             return self.scheduled(named)
 
-        return self.add_scheduled(text, make)
+        likeness = _likeness(moved.kernel)
+        if not self._are_texts_given and likeness not in self._likenesses:
+            self._likenesses.add(likeness)
+            made = self._new(make)
+            self._unprinted[likeness] = moved.kernel, made
+            return made
+        self._print(likeness)
+        return self._of_text(print_kernel(canonical(moved.kernel)), make)
+
+    def _print(self, likeness: Hashable) -> None:
+        """Print the kernel that is found by its likeness only, if there is one."""
+        if likeness in self._unprinted:
+            kernel, made = self._unprinted.pop(likeness)
+            self._different[print_kernel(canonical(kernel))] = made
 
     def scheduled(self, moved: Relocated) -> tuple[Kernel, Kernel | None]:
         """Return the schedule of a kernel, and that for one thread where threads share it."""
@@ -98,4 +127,22 @@ class KernelPool:
                 alone = before
             elif alone is not None:
                 alone = self._runner.apply(row, alone, self._machine, is_shown=False)
-        return canonical(moved.kernel), None if alone is None else canonical(alone.kernel)
+        kernel = self._named(moved.kernel)
+        return kernel, None if alone is None else self._named(alone.kernel)
+
+    def _named(self, kernel: Kernel) -> Kernel:
+        """Return `kernel` with canonical names; its products keep their plans."""
+        named = canonical(kernel)
+        for product, renamed in zip(_products(kernel), _products(named), strict=True):
+            hand_on_plan(product, renamed, self._machine.target)
+        return named
+
+
+def _likeness(kernel: Kernel) -> Hashable:
+    """Return what kernels of one canonical text have in common."""
+    params = tuple([(param.dtype, param.count, param.mode) for param in kernel.params])
+    return params, tuple(map(type, kernel.body))
+
+
+def _products(kernel: Kernel) -> list[Product]:
+    return [each for each in statements(kernel.body) if isinstance(each, Product)]

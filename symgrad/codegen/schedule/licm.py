@@ -16,6 +16,7 @@ are loads from buffers that the kernel writes, and checks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.language import (
@@ -45,7 +46,8 @@ def hoist_uniform(kernel: Kernel) -> Kernel:
     return replace(kernel, body=_hoisted(kernel.body, constant))
 
 
-def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]:
+def _hoisted(body: tuple[Stmt, ...], constant: frozenset[str]) -> tuple[Stmt, ...]:
+    """Return `body` with values moved out of its loops, the same tuple where none is."""
     result: list[Stmt] = []
     for statement in body:
         if isinstance(statement, For) and (square := square_of(statement)) is not None:
@@ -54,16 +56,18 @@ def _hoisted(body: Sequence[Stmt], constant: frozenset[str]) -> tuple[Stmt, ...]
         elif isinstance(statement, Loop):
             inner = _hoisted(statement.body, constant)
             moved, kept = _split(inner, _bound_by(statement), constant)
-            if _runs(statement):
+            if moved and _runs(statement):
                 # Loops beside each other may be copies of one: what they share is moved once.
                 result += [s for s in moved if s not in result]
                 inner = kept
-            statement = replace(statement, body=inner)
+            if inner is not statement.body:
+                statement = replace(statement, body=inner)
             if isinstance(statement, Prefix):
                 moved, statement = _out_of_each(statement, constant)
                 result += moved
         result.append(statement)
-    return tuple(result)
+    is_same = len(result) == len(body) and all(map(is_, result, body))
+    return body if is_same else tuple(result)
 
 
 def _out_of_squares(outer: For, inner: For, constant: frozenset[str]) -> tuple[list[Stmt], For]:
@@ -71,7 +75,7 @@ def _out_of_squares(outer: For, inner: For, constant: frozenset[str]) -> tuple[l
     moved, kept = _split(inner.body, {outer.var, inner.var}, constant)
     if not (_runs(outer) and _runs(inner)):
         return [], outer
-    return moved, replace(outer, body=(replace(inner, body=kept),))
+    return moved, replace(outer, body=(replace(inner, body=kept),)) if moved else outer
 
 
 def _out_of_each(prefix: Prefix, constant: frozenset[str]) -> tuple[list[Stmt], Prefix]:
@@ -81,7 +85,7 @@ def _out_of_each(prefix: Prefix, constant: frozenset[str]) -> tuple[list[Stmt], 
     varying = {prefix.var, *(a.name for a in prefix.accumulators)}
     varying = varying.union(*map(_binds, prefix.body))
     moved, each = _split(prefix.each, varying, constant)
-    return moved, replace(prefix, each=each)
+    return moved, replace(prefix, each=each) if moved else prefix
 
 
 def _bound_by(loop: Loop) -> set[str]:

@@ -8,7 +8,7 @@ What is chosen depends on the shape, the strides and the machine (`contract/plan
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.plans.products import blocking_of, product_plan
+from symgrad.codegen.contract.plans.products import blocking_of, hand_on_plan, product_plan
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import uint8
@@ -28,8 +28,10 @@ def _tiled(statement: Stmt, params: list[Param], target: Target) -> Stmt:
     if not isinstance(statement, Product):
         return statement
     blocking = blocking_of(product_plan(statement, target))
-    if not blocking.scratch:
-        return replace(statement, blocking=blocking)
-    name = f"scratch{len(params)}"
-    params.append(Param(name, uint8, blocking.scratch, "scratch"))
-    return replace(statement, blocking=blocking, scratch=name)
+    name = None
+    if blocking.scratch:
+        name = f"scratch{len(params)}"
+        params.append(Param(name, uint8, blocking.scratch, "scratch"))
+    tiled = replace(statement, blocking=blocking, scratch=name or statement.scratch)
+    hand_on_plan(statement, tiled, target)
+    return tiled

@@ -28,7 +28,8 @@ pytestmark = needs("cc")
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Make a cache of this test alone, of a compiler whose files are known."""
-    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
+    for name in ("_loaded", "_closed"):
+        monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     monkeypatch.setattr(stored_program, "compiler_version", lambda: "this compiler")
     with override(cache=True, cache_dir=str(tmp_path), verify=False):
         yield tmp_path
@@ -44,6 +45,7 @@ def test_a_program_that_is_found_calls_the_function_that_it_is_given(folder, mon
     assert compiled(address_of("plus_ten"))(1) == 11
     assert compiled(address_of("plus_twenty"))(1) == 21
     code_module._loaded.clear()
+    code_module._closed.clear()
     monkeypatch.setattr(executable_module, "lower_graph", None)  # no pass is run
     assert compiled(address_of("plus_twenty"))(1) == 21
     assert compiled(address_of("plus_ten"))(1) == 11
@@ -52,6 +54,7 @@ def test_a_program_that_is_found_calls_the_function_that_it_is_given(folder, mon
 def test_an_impure_program_is_found_whatever_was_built_before(folder, monkeypatch):
     assert compiled(address_of("plus_ten"), pure=False)(1) == 11
     code_module._loaded.clear()
+    code_module._closed.clear()
     monkeypatch.setattr(executable_module, "lower_graph", None)
     assert compiled(address_of("plus_twenty"), pure=False)(1) == 21
 

@@ -36,7 +36,8 @@ X = np.linspace(0.1, 1, 3 * WIDTHS[0], dtype=np.float32).reshape(3, -1)
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Make a cache of this test alone, in which no program is found as a whole."""
-    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
+    for name in ("_loaded", "_closed"):
+        monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     for module in (known_kernels, known_groups):
         monkeypatch.setattr(module, "compiler_version", lambda: "this compiler")
     monkeypatch.setattr(stored_program, "compiler_version", lambda: None)
@@ -67,6 +68,7 @@ def forget() -> None:
     """Be as a process that has compiled nothing yet."""
     known_groups._kinds.clear()
     code_module._loaded.clear()
+    code_module._closed.clear()
 
 
 def model(*activations: Activation, **options: Any) -> Step:

@@ -29,7 +29,8 @@ X = np.linspace(0.1, 1, 24, dtype=np.float32).reshape(3, 8)
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Make a cache of this test alone, of a compiler whose files are known."""
-    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
+    for name in ("_loaded", "_closed"):
+        monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     monkeypatch.setattr(known_kernels, "compiler_version", lambda: "this compiler")
     with override(cache=True, cache_dir=str(tmp_path)):
         found = object_store()
@@ -165,6 +166,7 @@ def test_a_known_kernel_whose_object_is_gone_is_emitted(store, emitted):
         if path.suffix == ".object":
             path.unlink()
     code_module._loaded.clear()
+    code_module._closed.clear()
     step = layers(sg.exp, sg.tanh)
     assert len(emitted) == 4
     expected = np.tanh(np.exp(X @ np.full((8, 8), 0.1)) @ np.full((8, 8), 0.2))
@@ -186,6 +188,7 @@ def test_known_kernels_are_passed_sizes_and_microkernels(store, emitted):
         step, x = batch(rows)
         np.testing.assert_allclose(step(x), expected_batch(x), rtol=1e-4)
     code_module._loaded.clear()
+    code_module._closed.clear()
     for rows in (30, 24):
         step, x = batch(rows)
         (kernel,) = known(step).values()
@@ -201,6 +204,7 @@ def test_a_microkernel_of_a_known_kernel_that_is_gone_is_compiled(store, emitted
         if path.suffix in (".leaf", ".leaves", ".program"):
             path.unlink()
     code_module._loaded.clear()
+    code_module._closed.clear()
     code_module._leaves.clear()
     step, x = batch(24)
     np.testing.assert_allclose(step(x), expected_batch(x), rtol=1e-4)

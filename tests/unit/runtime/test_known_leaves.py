@@ -30,7 +30,7 @@ X, Y = (np.sin(np.arange(m * n, dtype=np.float32)).reshape(m, n) for m, n in SHA
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Make a cache of this test alone, in which no program is found as a whole."""
-    for name in ("_loaded", "_leaves"):
+    for name in ("_loaded", "_leaves", "_closed"):
         monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     for module in (known_kernels, known_leaves):
         monkeypatch.setattr(module, "compiler_version", lambda: "this compiler")
@@ -63,6 +63,7 @@ def forget() -> None:
     known_leaves._noted.cache_clear()
     code_module._loaded.clear()
     code_module._leaves.clear()
+    code_module._closed.clear()
 
 
 def product(done: str = "", **options: Any) -> Step:
@@ -127,6 +128,7 @@ def test_what_is_noted_but_gone_is_compiled_anew(store, emitted, forgets):
         forget()
     code_module._loaded.clear()
     code_module._leaves.clear()
+    code_module._closed.clear()
     step = product("cos")
     np.testing.assert_allclose(step(X, Y), np.cos(X @ Y), atol=1e-4)
 

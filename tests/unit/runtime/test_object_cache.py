@@ -35,7 +35,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectSto
     """Make a cache of this test alone, when what all steps of a process share is made already."""
     for target in ("native", "x86-64-v2"):
         layers(sg.tanh, target=target)
-    for name in ("_loaded", "_leaves"):
+    for name in ("_loaded", "_leaves", "_closed"):
         monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     monkeypatch.setattr(known_kernels, "compiler_version", lambda: "this compiler")
     with override(cache=True, cache_dir=str(tmp_path)):
@@ -62,6 +62,7 @@ def forget() -> None:
     """Be as a process that has compiled nothing yet."""
     code_module._loaded.clear()
     code_module._leaves.clear()
+    code_module._closed.clear()
 
 
 def layers(*activations: Activation, **options: Any) -> Step:

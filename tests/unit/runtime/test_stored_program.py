@@ -30,7 +30,8 @@ X = np.linspace(0.1, 1, 24, dtype=np.float32).reshape(3, 8)
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """Make a cache of this test alone, of a compiler whose files are known."""
-    monkeypatch.setattr(code_module, "_loaded", type(code_module._loaded)())
+    for name in ("_loaded", "_closed"):
+        monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
     for module in (stored_program, known_kernels):
         monkeypatch.setattr(module, "compiler_version", lambda: "this compiler")
     with override(cache=True, cache_dir=str(tmp_path), verify=False):
@@ -55,6 +56,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def again(build: Callable[[], Step]) -> Step:
     """Compile once more, as a new process would."""
     code_module._loaded.clear()
+    code_module._closed.clear()
     return build()
 
 
@@ -75,6 +77,7 @@ def test_no_pass_runs_for_an_equal_graph(store, lowered):
     wanted = [first(X) for _ in range(3)]
     assert len(lowered) == 1
     code_module._loaded.clear()
+    code_module._closed.clear()
     second, v = trained()
     found = [second(X) for _ in range(3)]
     assert len(lowered) == 1
@@ -88,6 +91,7 @@ def test_no_pass_runs_for_an_equal_graph(store, lowered):
 def test_it_can_be_inspected_as_one_that_was_compiled(store, lowered):
     first, _ = trained()
     code_module._loaded.clear()
+    code_module._closed.clear()
     second, _ = trained()
     for stage in STAGES:
         if stage != "graph":
@@ -149,6 +153,7 @@ def test_each_size_is_found(store, lowered):
         given = np.full((rows, 8), 0.5, np.float32)
         wanted = first(given)
         code_module._loaded.clear()
+        code_module._closed.clear()
         np.testing.assert_array_equal(second(given), wanted)
     assert len(lowered) == 3
 
@@ -217,6 +222,7 @@ def test_a_compiler_without_sources_is_not_known(monkeypatch, tmp_path, is_archi
 def test_damaged_or_missing_entries_are_made_anew(store, lowered):
     def check() -> None:
         code_module._loaded.clear()
+        code_module._closed.clear()
         step, _ = trained()
         np.testing.assert_array_equal(step(X)[0], wanted)
 
@@ -236,6 +242,7 @@ def test_equal_graphs_that_became_different_programs_both_run(store, lowered, mo
     """What is inspected or profiled is then compiled here, on memory of its own."""
     trained()
     code_module._loaded.clear()
+    code_module._closed.clear()
     step, _ = trained()
     wanted, arena = trained()[0](X), step.executable.table.copy()
     monkeypatch.setattr(executable_module, "code_name", lambda *_: "another program")

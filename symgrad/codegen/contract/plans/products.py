@@ -5,7 +5,9 @@ Shapes and strides decide on the plan.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from collections import OrderedDict
+from functools import partial
+from threading import Lock
 from typing import Any
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
@@ -61,14 +63,38 @@ class _Asked:
         )
 
 
+_CACHE_SIZE = 256
+# Who emits a product asks three times. What is kept is alive, so no other product has its id.
+_plans: OrderedDict[_Asked, ContractPlan] = OrderedDict()
+_lock = Lock()
+
+
 def product_plan(product: Product, target: Target) -> ContractPlan:
     """Return how `product` is computed on `target`: the same whenever it is asked for."""
-    return _planned(_Asked(product, target))
+    asked = _Asked(product, target)
+    plan = _plans.get(asked)
+    return _kept(asked, _planned(product, target)) if plan is None else plan
 
 
-@lru_cache(maxsize=64)  # who emits a product asks three times; what is kept is alive, so is its id
-def _planned(asked: _Asked) -> ContractPlan:
-    product, target = asked.product, asked.target
+def hand_on_plan(product: Product, renamed: Product, target: Target) -> None:
+    """Keep the plan of a product, if there is one, for one that differs in names and blocking.
+
+    A plan has no names, so it is the one that would be made anew.
+    """
+    plan = _plans.get(_Asked(product, target))
+    if plan is not None:
+        _kept(_Asked(renamed, target), plan)
+
+
+def _kept(asked: _Asked, plan: ContractPlan) -> ContractPlan:
+    with _lock:
+        _plans[asked] = plan
+        if len(_plans) > _CACHE_SIZE:
+            _plans.popitem(last=False)
+    return plan
+
+
+def _planned(product: Product, target: Target) -> ContractPlan:
     plan = _plan_by_runs(product, target)
     if product.parallel is not None and product.parallel.by is not None:
         plan = in_parts(plan, product.parallel, target)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.math import exponentials as exponentials  # most programs have some
 from symgrad.codegen.llvm.math import logarithms as logarithms  # likewise
 from symgrad.codegen.llvm.math.floats import Floats
-from symgrad.codegen.llvm.math.internal import call_internal
+from symgrad.codegen.llvm.math.internal import call_internal, full_name
 from symgrad.codegen.llvm.math.values import Real
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
@@ -118,10 +118,54 @@ def call_math(
     *,
     inline: bool,
 ) -> ir.Value:
-    """Call the internal function for `name` on `width` lanes of `dtype`, making it if need be."""
+    """Call the internal function for `name` on `width` lanes of `dtype`, making it if need be.
 
+    One that calls no other is emitted once in a process; modules have copies.
+    """
+    full, module = full_name(name, args[0].type, inline=inline), builder.module
+    # What a kernel of symbolic sizes asks is noted as it is emitted.
+    if full not in module.globals and type(width) is int:
+        kinds = tuple([arg.type for arg in args])
+        made = _emitted(target, width, name, kinds, dtype, inline)
+        if made is not None:
+            made.copied(module, full)
+            for called in _others(made):
+                module.globals.setdefault(called.name, called)
+    return _called(builder, target, width, name, args, dtype, inline=inline)
+
+
+def _called(
+    builder: ir.IRBuilder,
+    target: Target,
+    width: int,
+    name: str,
+    args: Sequence[ir.Value],
+    dtype: DType,
+    *,
+    inline: bool,
+) -> ir.Value:
     def body(inside: ir.IRBuilder, params: Sequence[ir.Value]) -> ir.Value:
         floats = Floats(inside, target, width, dtype)
         return emitter(name)(floats, *map(floats.real, params)).value
 
     return call_internal(builder, name, args, args[0].type, body, inline=inline)
+
+
+@lru_cache(maxsize=256)
+def _emitted(
+    target: Target, width: int, name: str, takes: tuple[ir.Type, ...], dtype: DType, inline: bool
+) -> ir.LLVMFunction | None:
+    """Return the function for `name` in a module of its own, None of one that needs others."""
+    module = ir.Module()
+    around = ir.LLVMFunction(module, ir.FunctionType(takes[0], takes), "around")
+    builder = ir.IRBuilder(around.append_basic_block("entry"))
+    _called(builder, target, width, name, around.args, dtype, inline=inline)
+    del module.globals["around"]
+    made: ir.LLVMFunction = module.globals[full_name(name, takes[0], inline=inline)]
+    is_alone = not module.metadata and all(called.is_declaration for called in _others(made))
+    return made if is_alone else None
+
+
+def _others(made: ir.LLVMFunction) -> list[ir.LLVMFunction]:
+    """Return what else is in the module of a function, which is what that calls."""
+    return [called for called in made.module.functions if called is not made]

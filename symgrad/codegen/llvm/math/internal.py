@@ -29,7 +29,7 @@ def call_internal(
     `body` emits what it returns, from its entry block on. Functions that are not to be inlined
     have a name of their own, so both kinds can be in one module.
     """
-    full = f"sg.{name}.{type_suffix(args[0].type)}" + ("" if inline else ".outlined")
+    full = full_name(name, args[0].type, inline=inline)
     function = builder.module.globals.get(full)
     if function is None:
         kind = ir.FunctionType(result, [arg.type for arg in args])
@@ -41,3 +41,8 @@ def call_internal(
         inside = ir.IRBuilder(function.append_basic_block("entry"))
         inside.ret(body(inside, function.args))
     return builder.call(function, args)
+
+
+def full_name(name: str, kind: ir.Type, *, inline: bool) -> str:
+    """Return the name of the function `name` of a type, which says whether it is inlined."""
+    return f"sg.{name}.{type_suffix(kind)}" + ("" if inline else ".outlined")

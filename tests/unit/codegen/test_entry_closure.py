@@ -1,0 +1,158 @@
+"""Entries are closures: steps of many sizes have few of them, and give what they give without."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.codegen.llvm.entry_closure import entry_closure
+from symgrad.codegen.native import machine_code as code_module
+from symgrad.codegen.native import objects
+from symgrad.codegen.native.jit import emit_calls
+from symgrad.codegen.target import Target
+from symgrad.config import override
+
+KERNEL, LEAF = f"k.{'1' * 32}", f"leaf.{'2' * 32}"
+ENTRY = f"""\
+target triple = "x86_64-unknown-linux-gnu"
+define internal i32 @"step"(ptr %.0, ptr %.1, ptr %.2) noinline optnone {{
+entry:
+  %.3 = getelementptr inbounds ptr, ptr %.2, i64 1
+  %.4 = load ptr, ptr %.3, align 8
+  %.5 = getelementptr inbounds i8, ptr %.4, i64 1536
+  call void @"{KERNEL}"(ptr %.5, ptr @"{LEAF}", i64 -3, float 0x3fa1111120000000, i1 true)
+  ret i32 0
+}}
+declare void @"{KERNEL}"(ptr %.0, ptr %.1, i64 %.2, float %.3, i1 %.4) noinline nounwind
+@"step.{"3" * 32}" = weak_odr alias i32 (ptr, ptr, ptr), ptr @"step"
+"""
+SIZES = [24, 36, 48, 60, 24, 72]
+W = np.sin(np.arange(24 * 40, dtype=np.float32)).reshape(24, 40)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have a cache of this test alone, and nothing in memory."""
+    for name in ("_loaded", "_leaves", "_closed"):
+        monkeypatch.setattr(code_module, name, type(getattr(code_module, name))())
+    with override(cache=True, cache_dir=str(tmp_path)):
+        yield
+
+
+def forget() -> None:
+    """Be as a process that has compiled nothing yet."""
+    for name in ("_loaded", "_leaves", "_closed"):
+        getattr(code_module, name).clear()
+
+
+def trained() -> tuple[sg.Step, list[bytes]]:
+    """Train for batches of several sizes; returns the step, and the bits of what it gave."""
+    x, w = sg.placeholder((None, 24)), sg.variable(W)
+    loss = (sg.tanh(x @ w) ** 2).mean()
+    (gradient,) = sg.gradients(loss, [w])
+    step = sg.compile([x], loss, [(w, w - 0.3 * gradient)], opt_level=1)
+    given = (np.cos(np.arange(n * 24, dtype=np.float32)).reshape(n, 24) for n in SIZES)
+    losses = [np.asarray(step(batch)).tobytes() for batch in given]
+    return step, [*losses, np.asarray(w.value).tobytes()]
+
+
+def test_what_is_passed_is_loaded_from_in_front_of_the_table():
+    found = entry_closure(ENTRY)
+    assert found is not None
+    bits = int(np.float32(1 / 30).view(np.int32))
+    assert found.passed == (1536, KERNEL, LEAF, -3, bits)
+    assert KERNEL not in found.text
+    assert LEAF not in found.text
+    lines = found.text.splitlines()
+    assert "  %at.4 = getelementptr inbounds i8, ptr %.2, i64 -40" in lines
+    assert "  %passed.4 = load float, ptr %at.4, align 8" in lines
+    assert re.search(
+        r"call void %passed\.1\(ptr %\.5, ptr %passed\.2, i64 %passed\.3, ", found.text
+    )
+    assert "  %.3 = getelementptr inbounds ptr, ptr %.2, i64 1" in lines
+
+
+def test_numbers_without_a_sign_are_passed_in_their_64_bits():
+    found = entry_closure(ENTRY.replace("i64 -3", f"i64 {2**64 - 3}"))
+    assert found is not None
+    assert found.passed[3] == -3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("noinline optnone", "noinline"),
+        ("  ret i32 0\n", '  call void @"memcpy"(ptr %.5)\n  ret i32 0\n'),
+        ("declare void", "define void @f() {\n  ret void\n}\ndeclare void"),
+        ("ptr %.2) noinline", "ptr %.2, ptr %.3) noinline"),
+        ("  ret i32 0\n", "  ret i32 0, !dbg !0\n"),
+    ],
+)
+def test_what_does_more_than_call_kernels_is_no_closure(before: str, after: str) -> None:
+    assert entry_closure(ENTRY.replace(before, after, 1)) is None
+
+
+def test_steps_of_many_sizes_give_the_bits_that_they_give_without_a_cache():
+    with override(cache=False):
+        _, wanted = trained()
+    forget()
+    step, found = trained()
+    assert found == wanted
+    codes = [executable.code for executable, _ in step._compiled.values()]
+    assert len([code for code in codes if code.passed]) >= 3
+    forget()
+    again, found = trained()  # as a process after this one
+    assert found == wanted
+    assert all(e.code.passed for e, _ in [*again._compiled.values()][1:])
+
+
+def test_few_entries_are_compiled_for_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    def noted(text: str, target: Target) -> bytes:
+        texts.append(text)
+        return emit_calls(text, target)
+
+    monkeypatch.setattr(objects, "emit_calls", noted)
+    step, _ = trained()
+    assert len(step._compiled) == len(set(SIZES))
+    assert len(texts) == len(set(texts)) < len(set(SIZES)) - 1
+
+
+def test_kernels_are_in_memory_as_long_as_a_step_calls_them():
+    kept = trained()
+    assert code_module._closed
+    code_module._loaded.clear()
+    gc.collect()
+    assert code_module._closed
+    assert kept[1] == trained()[1]
+    del kept
+    code_module._loaded.clear()
+    gc.collect()
+    assert not code_module._closed
+
+
+def test_where_an_object_is_damaged_a_program_is_compiled_again(tmp_path: Path) -> None:
+    _, wanted = trained()
+    for path in (tmp_path / "objects").glob("*.object"):
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    forget()
+    assert trained()[1] == wanted
+
+
+def test_a_failure_in_a_kernel_of_another_program_is_returned():
+    x, at, y = sg.placeholder((50,)), sg.placeholder((3,), "int64"), sg.placeholder((70,))
+    for scan in (sg.cumsum, sg.cumprod):
+        step = sg.compile([x, at, y], [x[at] * 3.0, scan(y)], opt_level=1)
+        given = np.arange(50, dtype=np.float32), np.ones(70, np.float32)
+        found, _ = step(given[0], np.array([1, 2, 49]), given[1])
+        np.testing.assert_array_equal(found, np.array([3.0, 6.0, 147.0], np.float32))
+        with pytest.raises(IndexError, match="index 50 is out of range"):
+            step(given[0], np.array([1, 50, 2]), given[1])
+    assert step.executable.code.passed
