@@ -42,11 +42,12 @@ def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
             if id(kernel) not in of_kernels:
                 of_kernels[id(kernel)] = _costs_of(kernel)
             costs = of_kernels[id(kernel)].get(param.name)
-            if costs is not None:
-                offset = start * param.dtype.itemsize if start else 0
-                uses[buffer].append((costs, offset))
-                if offset or costs.keys() != _BEGINNING:
-                    displaced[buffer] = None
+            if costs is None:
+                continue
+            offset = start * param.dtype.itemsize if start else 0
+            uses[buffer].append((costs, offset))
+            if offset or costs.keys() != _BEGINNING:
+                displaced[buffer] = None
     phases = {buffer: _phase(uses[buffer]) for buffer in displaced}
     return {buffer: phase for buffer, phase in phases.items() if phase}
 
