@@ -30,6 +30,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.promotion_warning import warn_of_float64
 from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
+from symgrad.graph.spread_numbers import number_beside
 from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -224,8 +225,9 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
         [isinstance(v, Tensor) and v.type.dtype is first.type.dtype for v in rest]
     ):
         return list(values)
-    if len(values) == 2 and (pair := _number_beside(*values)) is not None:
-        return pair
+    if len(values) == 2 and (pair := number_beside(*values)) is not None:
+        literal = _scalar_constant(pair.number, pair.tensor.type.dtype)
+        return pair.with_number(literal)
     weak = [v for v in values if isinstance(v, _PYTHON_SCALARS)]
     strong = [v for v in values if not isinstance(v, _PYTHON_SCALARS)]
     if not all([isinstance(v, Tensor) for v in strong]):
@@ -243,20 +245,6 @@ def promote_operands(op: str, *values: Any) -> list[Tensor]:
         _scalar_constant(v, dtype) if isinstance(v, _PYTHON_SCALARS) else cast(next(tensors), dtype)
         for v in values
     ]
-
-
-def _number_beside(x: Any, y: Any) -> list[Tensor] | None:
-    """Return operands of which one is a tensor of floats, and takes the other for its like.
-
-    That is an int or a float of Python, as most are that formulas have; None for other operands.
-    """
-    tensor, number = (x, y) if isinstance(x, Tensor) else (y, x)
-    if type(number) not in (int, float) or not isinstance(tensor, Tensor):
-        return None
-    if not tensor.type.dtype.is_float:
-        return None
-    literal = _scalar_constant(number, tensor.type.dtype)
-    return [tensor, literal] if tensor is x else [literal, tensor]
 
 
 def common_dtype(op: str, strong: Sequence[DType], weak: Sequence[Scalar]) -> DType:

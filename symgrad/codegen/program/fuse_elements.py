@@ -17,7 +17,7 @@ apart: no time is spent on these, and larger code is slower to compile and has m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from symgrad.codegen.loops.canonical import renamed
 from symgrad.codegen.loops.language import (
@@ -84,6 +84,18 @@ class _Elements:
     loads: Counter[str]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Touched:
+    """The arguments of a launch, and of an elementwise one how often an iteration loads each.
+
+    They are asked about once for each launch nearby, and sets that meet need no hashes anew.
+    """
+
+    arguments: frozenset[Argument]
+    read: frozenset[Argument]
+    loads: Mapping[Argument, int]
+
+
 @dataclass(frozen=True, slots=True)
 class _Fused:
     """Instructions of which two launches have become one, and where that is among them."""
@@ -100,7 +112,7 @@ class _Launches:
         self._target = target
         self._uses = Counter(program.mentions)
         self._elements: dict[str, _Elements | None] = {}
-        self._touched: dict[Launch, frozenset[Argument]] = {}
+        self._touched: dict[Launch, _Touched] = {}
         self._made = 0
         self.names = KernelNames(program.kernels)
 
@@ -169,17 +181,15 @@ class _Launches:
 
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
-        if second not in self._touched:
-            self._touched[second] = frozenset(second.arguments)
-        if written.isdisjoint(self._touched[second]):
+        touched = self._touched_by(second)
+        if written.isdisjoint(touched.arguments):
             return False
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False
-        pairs = list(zip(second.kernel.params, second.arguments, strict=True))
-        shared = _buffers(first, {"in"}) - written
+        shared = self._touched_by(first).read - written
         handed_on, loaded = (
-            sum(two.loads[p.name] for p, a in pairs if p.mode == "in" and a in known)
+            sum([touched.loads[argument] for argument in touched.read & known])
             for known in (written, shared)
         )
         saved = handed_on * STATEMENTS_AN_ACCESS + loaded * STATEMENTS_A_SHARED_LOAD
@@ -187,6 +197,19 @@ class _Launches:
             return False
         arguments = {*first.arguments, *second.arguments}
         return len(arguments - self._unread(first, second)) <= MOST_STREAMS_BETWEEN
+
+    def _touched_by(self, launch: Launch) -> _Touched:
+        known = self._touched.get(launch)
+        if known is None:
+            elements = self._elements_of(launch)
+            pairs = zip(launch.kernel.params, launch.arguments, strict=True)
+            loads: Counter[Argument] = Counter()
+            for param, argument in pairs:
+                if param.mode == "in":
+                    loads[argument] += 0 if elements is None else elements.loads[param.name]
+            known = _Touched(frozenset(launch.arguments), frozenset(loads), loads)
+            self._touched[launch] = known
+        return known
 
     def _unread(self, first: Launch, second: Launch) -> set[Argument]:
         """Return the temporaries that only two launches use."""

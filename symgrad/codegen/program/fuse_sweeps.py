@@ -180,7 +180,7 @@ def brought_together(
     behind, over = PassedOver(), PassedOver([first])
     for instr in between:
         # Which failure is met first stays as it was.
-        if (can_fail(instr) and over.can_fail) or not over.lets(instr):
+        if (over.can_fail and can_fail(instr)) or not over.lets(instr):
             behind.add(instr)
             over.add(instr)
         else:

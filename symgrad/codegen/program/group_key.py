@@ -30,6 +30,11 @@ class GroupKey:
     sizes: tuple[int, ...]
     buffers: list[Buffer]
 
+    def order_of(self, arguments: Sequence[Buffer]) -> list[int]:
+        """Return which of the buffers a kernel is called with."""
+        places = {buffer: place for place, buffer in enumerate(self.buffers)}
+        return [places[argument] for argument in arguments]
+
 
 def group_key(partition: Partition, buffers: Buffers, group: FusionGroup) -> GroupKey | None:
     """Return the memo key of a group."""

@@ -127,7 +127,7 @@ class LoweredGroups:
             return made, template.order
         lowered = lower_group(partition, buffers, group, "kernel")
         if kind is None:
-            order = [key.buffers.index(b) for b in lowered.arguments]
+            order = key.order_of(lowered.arguments)
             return self._pool.add_apart(lowered.kernel), order  # others' keys differ
         kept = self._scheduled(lowered, key)
         kind.keep(key.sizes, kept)
@@ -155,7 +155,7 @@ class LoweredGroups:
         assert not moved.statuses, "what is checked has no key"
         text = print_kernel(canonical(moved.kernel))
         kernel, alone = self._silent.scheduled(moved)
-        order = tuple(key.buffers.index(b) for b in lowered.arguments)
+        order = tuple(key.order_of(lowered.arguments))
         printed = text_digest(print_kernel(replace(kernel, name="kernel")))
         return KeptGroup(text, kernel, alone, moved.starts, order, printed)
 
@@ -194,7 +194,7 @@ class LoweredGroups:
         assert not moved.statuses, "what is checked has no key"
         text = path.text(lambda: print_kernel(canonical(moved.kernel)))
         starts, make, make_alone = map(path.maker, (moved.starts, kernel, alone))
-        order = [key.buffers.index(symbolic.given[b]) for b in lowered.arguments]
+        order = key.order_of([symbolic.given[b] for b in lowered.arguments])
         return _SizedKernel(path.taken(), text, starts, make, make_alone, order)
 
     def _instance(self, template: _SizedKernel, sizes: tuple[int, ...]) -> Relocated:

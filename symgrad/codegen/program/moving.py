@@ -24,7 +24,8 @@ class PassedOver:
         self.instrs: list[Instr] = []
         self._written: set[Buffer] = set()
         self._touched: set[Buffer] = set()
-        self.can_fail = False
+        self._can_fail = False
+        self._asked = 0  # of how many it is known
         for instr in instrs:
             self.add(instr)
 
@@ -33,7 +34,16 @@ class PassedOver:
         self.instrs.append(instr)
         self._written.update(written_by([instr]))
         self._touched.update(buffers_of([instr]))
-        self.can_fail = self.can_fail or can_fail(instr)
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a step may end with one of the instructions.
+
+        It is found out when it is first asked for: that reads all of each kernel.
+        """
+        self._can_fail = self._can_fail or any(map(can_fail, self.instrs[self._asked :]))
+        self._asked = len(self.instrs)
+        return self._can_fail
 
     def conflicts(self, moved: Instr) -> bool:
         """Return whether one side writes what the other touches, so that their order matters."""
@@ -44,7 +54,7 @@ class PassedOver:
     def lets(self, moved: Instr) -> bool:
         """Return whether an instruction behind these may be done before them."""
         # A step that fails, or is interrupted, leaves the state as it was.
-        if self.can_fail and any(b.place == "variable" for b in written_by([moved])):
+        if any(b.place == "variable" for b in written_by([moved])) and self.can_fail:
             return False
         return not self.conflicts(moved)
 
@@ -62,7 +72,7 @@ def gathered(
         if behind.lets(instr) and joins(instr):
             continue
         # Which failure is met first stays as it was.
-        fails_apart = can_fail(instr) and behind.can_fail
+        fails_apart = behind.can_fail and can_fail(instr)
         is_free = behind.lets(instr) and PassedOver(launches).lets(instr)
         if fails_apart or not is_free:
             behind.add(instr)

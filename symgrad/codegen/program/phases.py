@@ -13,8 +13,7 @@ cost least; most often that is at the beginning of a line.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Sequence
 
 from symgrad.codegen.loops.language import For, Index, Kernel, Let, Load, Store
 from symgrad.codegen.loops.rewrite import statements
@@ -25,12 +24,13 @@ from symgrad.passes.fusion.buffers import Buffer
 
 # Cycles of vectors that begin so many bytes behind the beginning of a cache line.
 Costs = Counter[int]
-NO_COSTS: Mapping[int, int] = MappingProxyType({})
+_BEGINNING = {0}
 
 
 def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
     """Return at which byte of a cache line each temporary begins, where that is not the first."""
-    costs: dict[Buffer, Costs] = defaultdict(Counter)
+    uses: dict[Buffer, list[tuple[Costs, int]]] = defaultdict(list)
+    displaced: dict[Buffer, None] = {}  # of which some vectors begin elsewhere than lines
     of_kernels: dict[int, dict[str, Costs]] = {}  # by identity: a hash reads all of a kernel
     for launch in launches_of(instrs):
         kernel = launch.kernel
@@ -41,11 +41,24 @@ def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
                 continue
             if id(kernel) not in of_kernels:
                 of_kernels[id(kernel)] = _costs_of(kernel)
-            of_buffer, offset = costs[buffer], start * param.dtype.itemsize
-            for place, cycles in of_kernels[id(kernel)].get(param.name, NO_COSTS).items():
-                of_buffer[(place + offset) % ALIGNMENT] += cycles
-    phases = {buffer: _cheapest(found) for buffer, found in costs.items()}
+            costs = of_kernels[id(kernel)].get(param.name)
+            if costs is None:
+                continue
+            offset = start * param.dtype.itemsize if start else 0
+            uses[buffer].append((costs, offset))
+            if offset or costs.keys() != _BEGINNING:
+                displaced[buffer] = None
+    phases = {buffer: _phase(uses[buffer]) for buffer in displaced}
     return {buffer: phase for buffer, phase in phases.items() if phase}
+
+
+def _phase(uses: Iterable[tuple[Costs, int]]) -> int:
+    """Return where a buffer begins whose vectors cost that, each with what it is begun behind."""
+    whole: Costs = Counter()
+    for costs, offset in uses:
+        for place, cycles in costs.items():
+            whole[(place + offset) % ALIGNMENT] += cycles
+    return _cheapest(whole)
 
 
 def _in_phase(argument: Argument) -> Buffer | None:

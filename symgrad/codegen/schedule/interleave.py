@@ -56,7 +56,7 @@ def _marked(loop: For, target: Target, most: int) -> For:
 
 def vectors_in_flight(loop: For, target: Target, most: int) -> int:
     """Return how many vectors of a loop to compute beside each other, a power of 2 up to `most`."""
-    if has_check(loop.body) or any(isinstance(statement, Loop) for statement in loop.body):
+    if most == 1 or has_check(loop.body) or any(isinstance(s, Loop) for s in loop.body):
         return 1
     flops = body_flops(loop.body)
     if flops < LEAST_INTERLEAVED_FLOPS or not _are_mostly_vectors(loop):
@@ -87,15 +87,16 @@ def _are_mostly_vectors(loop: For) -> bool:
 def live_values(loop: For) -> int:
     """Liveness: return the most values needed at a time of those that differ between lanes."""
     varying = dependents(loop.body, loop.var)
+    used = [_uses(statement) & varying for statement in loop.body]
     last: dict[str, int] = {}
-    for number, statement in enumerate(loop.body):
-        last |= dict.fromkeys(_uses(statement) & varying, number)
+    for number, names in enumerate(used):
+        last.update(dict.fromkeys(names, number))
     live = most = 0
-    for number, statement in enumerate(loop.body):
+    for number, (statement, names) in enumerate(zip(loop.body, used, strict=True)):
         if isinstance(statement, Let) and statement.name in last:
             live += 1
         most = max(most, live)
-        live -= sum(last[name] == number for name in _uses(statement) if name in last)
+        live -= sum([last[name] == number for name in names])
     return most
 
 

@@ -27,6 +27,7 @@ from symgrad.graph.operands import (
 )
 from symgrad.graph.ops.structure import broadcast_to, broadcast_to_op
 from symgrad.graph.scalars import Scalars
+from symgrad.graph.spread_numbers import number_beside, spread_once
 from symgrad.graph.structures import Body, Number, ScalarExpr
 from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
 
@@ -153,11 +154,21 @@ def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
         [isinstance(v, Tensor) and v.type is first.type for v in rest]
     ):
         return list(values)
+    if len(values) == 2 and (pair := number_beside(*values)) is not None:
+        like, number = pair.tensor, pair.number
+        made = spread_once(number, like, lambda: _spread(constant(number, like.dtype), like))
+        return pair.with_number(made)
     tensors = promote_operands(op, *values)
     alike = _with_scalars_spread(tensors)
     if alike is not None:
         return alike
     return broadcast_together(op, **dict(zip(_NAMES, tensors, strict=True)))
+
+
+def _spread(literal: Tensor, like: Tensor) -> Tensor:
+    """Return a scalar in the shape of a tensor."""
+    # As `broadcast_to`, of a shape that is known to be one.
+    return apply(broadcast_to_op, literal, shape=like.shape) if like.shape else literal
 
 
 def broadcast_together(op: str, **operands: Tensor) -> list[Tensor]:
@@ -177,9 +188,8 @@ def _with_scalars_spread(tensors: list[Tensor]) -> list[Tensor] | None:
     shapes.discard(())
     if len(shapes) > 1:
         return None
-    (shape,) = shapes
-    # As `broadcast_to`, of a shape that is known to be one.
-    return [t if t.type.shape else apply(broadcast_to_op, t, shape=shape) for t in tensors]
+    like = next(t for t in tensors if t.type.shape)
+    return [t if t.type.shape else _spread(t, like) for t in tensors]
 
 
 def common_shape(op: str, **operands: TensorType) -> Shape:

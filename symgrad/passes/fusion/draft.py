@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from itertools import chain
 
 from symgrad.cost_model import LEAST_LOOKED_UP
 from symgrad.graph.graph import Graph
@@ -28,16 +27,18 @@ LOOKED_UP = "it is looked up element by element, and what is done with it is don
 class Draft:
     """A fusion group in the making: the nodes it computes, and those of them that are in memory.
 
-    `domain` is the shape of its results; `order` grows from operands to users. `reads` is what it
-    reads from memory; when that is first asked for, all that joins it by itself has joined, and
-    groups that are merged keep it. `moves` is what of it is read at another position, with the
-    number of nodes for which that is so: nodes are only ever added.
+    `domain` is the shape of its results; `order` grows from operands to users. `joined` are the
+    nodes that have joined it by themselves, users before operands. `reads` is what it reads from
+    memory; when that is first asked for, all of these have, and groups that are merged keep it.
+    `moves` is what of it is read at another position, with the number of nodes for which that is
+    so: nodes are only ever added.
     """
 
     anchor: Node | None
     domain: tuple[int, ...]
     order: int
     nodes: set[Node] = field(default_factory=set)
+    joined: list[Node] = field(default_factory=list)
     results: list[Node] = field(default_factory=list)
     merged_into: Draft | None = None
     reads: list[Tensor] | None = None
@@ -172,7 +173,7 @@ class Drafts:
     def read_from_memory(self, draft: Draft) -> list[Tensor]:
         """Return the operands `draft` does not compute itself, without repeats."""
         if draft.reads is None:
-            operands = chain.from_iterable(n.inputs for n in self.in_order(draft.nodes))
+            operands = [operand for node in reversed(draft.joined) for operand in node.inputs]
             draft.reads = _not_computed(operands, draft)
         return draft.reads
 
@@ -181,17 +182,17 @@ class Drafts:
 
         Of two shapes the loops are over the one that splits the axes of the other.
         """
-        if into.anchor is None and only_splits(into.domain, draft.domain):
-            into.domain = draft.domain
+        if into.anchor is None and into.domain != draft.domain:
+            into.domain = draft.domain if only_splits(into.domain, draft.domain) else into.domain
         read = [*self.read_from_memory(into), *self.read_from_memory(draft)]
         moved, apart = self.moved(into) | self.moved(draft), [*between]
         # What the one moves the other may compute, of operands that are then moved as well.
-        is_known = not apart and not any(
-            t.node in into.nodes or t.node in draft.nodes for t in moved
+        is_known = not moved or not (
+            apart or any(t.node in into.nodes or t.node in draft.nodes for t in moved)
         )
         into.nodes |= draft.nodes
         into.nodes.update(apart)
-        if is_known or not moved:  # and nothing is moved by the reshapes between the two
+        if is_known:  # and nothing is moved by the reshapes between the two
             into.moves = len(into.nodes), moved
         into.results += draft.results
         into.reads = _not_computed(read, into)

@@ -95,7 +95,8 @@ def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
     wanted, in_memory = drafts.wanted, drafts.in_memory
     for node in reversed(drafts.graph.nodes):
-        if not any([output in wanted or output in in_memory for output in node.outputs]):
+        outputs = node.outputs
+        if wanted.keys().isdisjoint(outputs) and in_memory.keys().isdisjoint(outputs):
             continue
         match drafts.traits(node).home:
             case "memory":
@@ -191,12 +192,30 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
     output = node.output
     if output in drafts.in_memory:
         return drafts.in_memory[output]
+    users = drafts.wanted[output].values()
+    if len(users) > 1 or output in drafts.repeated:
+        reason = _reason_for_several(drafts, node)
+        if reason is not None:
+            return reason
+    for draft in users:
+        if draft.anchor is not None and is_long_written_out(drafts, node, draft):
+            return "it is written out for each element of a column, which is much code"
+    for draft in users:
+        if len(draft.nodes) >= MAX_NODES:
+            return f"the kernel that uses it computes {MAX_NODES} nodes already"
+    if drafts.has_lookups:
+        is_apart = any(drafts.is_apart(node, drafts.anchor_spec(draft)) for draft in users)
+        if is_apart or _is_written_apart(drafts, node, users):
+            return LOOKED_UP
+    return None
+
+
+def _reason_for_several(drafts: Drafts, node: Node) -> str | None:
+    """Return why `node`, which several users or elements need, is not computed for each."""
+    output, flops = node.output, drafts.flops(node)
     wanted = drafts.wanted[output]
-    users = wanted.values()
-    is_repeated = output in drafts.repeated
     are_several = len(wanted) > 1
-    flops = drafts.flops(node) if is_repeated or are_several else 0
-    if is_repeated and flops > CHEAP_FLOPS:
+    if output in drafts.repeated and flops > CHEAP_FLOPS:
         return (
             f"it is repeated along an axis and costs {flops} flops an element, "
             f"more than {CHEAP_FLOPS}"
@@ -210,15 +229,6 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
     if is_kept and _stands_for_several(drafts, node):
         drafts.shared.add(output)
         return f"{len(wanted)} kernels use it, and each would read what it is made of"
-    anchored = [draft for draft in users if draft.anchor is not None]
-    if anchored and any(is_long_written_out(drafts, node, draft) for draft in anchored):
-        return "it is written out for each element of a column, which is much code"
-    if any([len(draft.nodes) >= MAX_NODES for draft in users]):
-        return f"the kernel that uses it computes {MAX_NODES} nodes already"
-    if drafts.has_lookups:
-        is_apart = any(drafts.is_apart(node, drafts.anchor_spec(draft)) for draft in users)
-        if is_apart or _is_written_apart(drafts, node, anchored):
-            return LOOKED_UP
     return None
 
 
@@ -243,6 +253,7 @@ def _is_written_apart(drafts: Drafts, node: Node, users: Iterable[Draft]) -> boo
 def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
     """Make `draft` compute `node`, and so want its operands."""
     draft.nodes.add(node)
+    draft.joined.append(node)
     wanted = drafts.wanted
     for operand in node.inputs:
         if operand in wanted:

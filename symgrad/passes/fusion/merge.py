@@ -10,13 +10,12 @@ body of a loop, groups of Maps are merged as well if they only read the same ten
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from symgrad.cost_model import CHEAP_FLOPS, MAX_GROUPS, MAX_STREAMS
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.traits import Traits
 from symgrad.passes.fusion.draft import LOOKED_UP, Draft, Drafts, only_splits
-from symgrad.records import dataclass
 
 
 def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
@@ -27,14 +26,13 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
     for opened in ordered:
         draft = opened
         reads = _reads_of(drafts, draft)
-        ancestry.add(draft, [read.producer for read in reads.values()])
-        candidates = [read.producer for read in reads.values()]
-        for candidate in sorted(candidates, key=lambda d: (d.anchor is None, -d.order)):
+        ancestry.add(draft, reads)
+        for candidate in sorted(reads, key=lambda d: (d.anchor is None, -d.order)):
             producer = candidate.final()
             if producer is draft:
                 continue
             reads = reads or _reads_of(drafts, draft)
-            tensors = reads[id(producer)].tensors
+            tensors = reads[producer]
             obstacle = _obstacle(drafts, draft, producer, tensors, max_nodes)
             between = ancestry.between(producer, reads) if obstacle is None else None
             if between is not None:
@@ -51,17 +49,9 @@ def _main_op(draft: Draft) -> str:
     return (draft.anchor or draft.results[0]).op
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Read:
-    """What a group reads of another one."""
-
-    producer: Draft
-    tensors: list[Tensor]
-
-
-def _reads_of(drafts: Drafts, draft: Draft) -> dict[int, _Read]:
-    """Return what `draft` reads of the groups that compute it, by the id of each."""
-    found: dict[int, _Read] = {}
+def _reads_of(drafts: Drafts, draft: Draft) -> dict[Draft, list[Tensor]]:
+    """Return what `draft` reads of each of the groups that compute it."""
+    found: dict[Draft, list[Tensor]] = {}
     homes, storage = drafts.home, drafts.storage
     for tensor in drafts.read_from_memory(draft):
         home = homes.get((drafts.stored(tensor) if tensor in storage else tensor).node)
@@ -70,10 +60,10 @@ def _reads_of(drafts: Drafts, draft: Draft) -> dict[int, _Read]:
         producer = home if home.merged_into is None else home.final()
         if producer is draft:
             continue
-        if id(producer) in found:
-            found[id(producer)].tensors.append(tensor)
+        if producer in found:
+            found[producer].append(tensor)
         else:
-            found[id(producer)] = _Read(producer, [tensor])
+            found[producer] = [tensor]
     return found
 
 
@@ -88,10 +78,12 @@ def _note(
 
     A group of Maps could have been an epilogue: its obstacle says more than that of another one.
     """
-    for tensor in map(drafts.stored, tensors):
+    for read in tensors:
+        tensor = drafts.stored(read) if read in drafts.storage else read
         if draft.anchor is None and tensor not in drafts.roots:
             obstacles[tensor] = obstacle
-        obstacles.setdefault(tensor, drafts.in_memory.get(tensor, obstacle))
+        if tensor not in obstacles:
+            obstacles[tensor] = drafts.in_memory.get(tensor, obstacle)
 
 
 def merge_siblings(drafts: Drafts, max_nodes: int) -> None:
@@ -126,7 +118,7 @@ def _needs(drafts: Drafts, draft: Draft, other: Draft) -> bool:
     """Return whether `other` must run before `draft`."""
     pending, seen = [draft], {id(draft)}
     while pending:
-        for producer in (read.producer for read in _reads_of(drafts, pending.pop()).values()):
+        for producer in _reads_of(drafts, pending.pop()):
             if producer is other:
                 return True
             if id(producer) not in seen:
@@ -222,24 +214,24 @@ class _Ancestry:
 
     def __init__(self, drafts: Drafts, ordered: list[Draft]) -> None:
         self._drafts = drafts
-        self._number = {id(draft): i for i, draft in enumerate(ordered)}
+        self._number = {draft: i for i, draft in enumerate(ordered)}
         self._before = [0] * len(ordered)
         self._users: list[list[Draft]] = [[] for _ in ordered]
 
-    def add(self, draft: Draft, producers: list[Draft]) -> None:
+    def add(self, draft: Draft, producers: Iterable[Draft]) -> None:
         before = 0
         for producer in producers:
-            number = self._number[id(producer)]
+            number = self._number[producer]
             before |= 1 << number | self._before[number]
             self._users[number].append(draft)
-        self._before[self._number[id(draft)]] = before
+        self._before[self._number[draft]] = before
 
-    def between(self, producer: Draft, reads: Mapping[int, _Read]) -> Draft | None:
+    def between(self, producer: Draft, reads: Iterable[Draft]) -> Draft | None:
         """Return a group that needs `producer`, of those that a third one `reads`, if any does."""
-        number = self._number[id(producer)]
-        for read in reads.values():
-            if self._before[self._number[id(read.producer)]] >> number & 1:
-                return read.producer  # no group needs itself
+        number = self._number[producer]
+        for read in reads:
+            if self._before[self._number[read]] >> number & 1:
+                return read  # no group needs itself
         return None
 
     def merge(self, draft: Draft, producer: Draft, tensors: Iterable[Tensor]) -> None:
@@ -247,7 +239,7 @@ class _Ancestry:
 
         There must be no group between them; `tensors` are what the one reads of the other.
         """
-        own, number = self._number[id(draft)], self._number[id(producer)]
+        own, number = self._number[draft], self._number[producer]
         between = [node for tensor in tensors for node in self._drafts.reshapes(tensor)]
         self._drafts.merge(draft, producer, between)
         self._users[number] += self._users[own]
@@ -261,7 +253,7 @@ class _Ancestry:
         pending = [number]
         while pending:
             for user in self._users[pending.pop()]:
-                at = self._number[id(user.final())]
+                at = self._number[user.final()]
                 # A user that has all of it has passed it on already, and no group needs itself.
                 missing = gained & ~self._before[at]
                 if missing and at != number:

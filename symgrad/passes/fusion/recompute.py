@@ -52,13 +52,16 @@ def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | 
     while pending:
         made = pending.pop()
         flops += drafts.flops(made.node)
-        if not _is_in_place_order(drafts, made) or flops > CHEAP_FLOPS or len(seen) > _MOST:
+        if flops > CHEAP_FLOPS or len(seen) > _MOST or not _is_in_place_order(drafts, made):
             return None
         for operand in made.node.inputs:
-            if operand.type.count * FEW_OF_MANY <= count:
+            # Most are as large, and to count takes longer than to see that.
+            is_as_large = operand.type is tensor.type and count > 0
+            if not is_as_large and operand.type.count * FEW_OF_MANY <= count:
                 continue
-            if drafts.stored(operand) in held:
-                sources.add(drafts.stored(operand))
+            stored = drafts.stored(operand)
+            if stored in held:
+                sources.add(stored)
             elif operand not in seen:
                 seen.add(operand)
                 pending.append(operand)

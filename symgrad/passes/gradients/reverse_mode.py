@@ -34,6 +34,7 @@ from symgrad.errors import GraphError, user_source
 from symgrad.frontend.nests import unflatten
 from symgrad.graph.build import initial_values, name_scope, outer_tensors
 from symgrad.graph.node import Tensor
+from symgrad.graph.spread_numbers import numbers_once
 from symgrad.graph.traverse import topological
 from symgrad.passes.gradients.aggregate import AggregationMethod
 from symgrad.passes.gradients.arguments import (
@@ -135,7 +136,7 @@ def gradients(
 
 def _gradients(call: GradientArguments, name: str) -> list[Tensor | None]:
     """Return what `gradients` does, one for each x."""
-    with name_scope(name):
+    with name_scope(name), numbers_once():
         outer = outer_tensors()
         order = topological(call.ys, call.stops, outer)
         live = live_tensors(order, call.xs, call.stops, outer)
