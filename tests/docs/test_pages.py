@@ -7,6 +7,7 @@ each kind of block is run is in `tests/support/page_blocks.py`.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ RUN = [
 # factor with how many forms and sizes there are.
 _STRIDE = 101
 
+
+@cache
+def _few_samples() -> list[precompile.Sample]:
+    return [*precompile.samples()][::_STRIDE]
+
+
 _runs: dict[str, tuple[PageRun, list[int]]] = {}
 
 
@@ -76,15 +83,14 @@ def _run_until(page: str, last: int, folder: Path, monkeypatch: pytest.MonkeyPat
 def test_a_block_of_a_page_runs(
     page: str, index: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [*precompile.samples()][::_STRIDE]
+    few = _few_samples()
     monkeypatch.setattr(precompile, "samples", lambda: iter(few))
     with override(verify=False, cache=True, cache_dir=str(folder / "cache")):
         _run_until(page, index, folder, monkeypatch)
 
 
 def test_the_samples_that_a_page_precompiles_are_of_all_sizes_and_forms():
-    every = [*precompile.samples()]
-    few = every[::_STRIDE]
+    every, few = [*precompile.samples()], _few_samples()
     for place in range(3):
         assert {s.sizes[place] for s in few} == {s.sizes[place] for s in every}
     forms = {(s.is_transposed, s.follows) for s in every}

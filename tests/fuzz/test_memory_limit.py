@@ -1,7 +1,12 @@
-"""Random programs under limits of memory: what is computed again gives the same bits."""
+"""Random programs under limits of memory: what is computed again gives the same bits.
+
+Most kernels of a program under a limit are those of the program without: they are found in a cache
+of these tests alone, as users find them. `tests/unit/runtime/test_memory_limit.py` has none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -11,13 +16,20 @@ import pytest
 from symgrad.codegen.program.run import Results
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
+from symgrad.config import override
 from symgrad.errors import CompileError
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 from tests.support.fuzz_families import FAMILIES
 
-OPTIONS = CompileOptions(target_named("native"), 1, fast_math=False, cache=False)
+OPTIONS = CompileOptions(target_named("native"), 1, fast_math=False, cache=True)
 SHARES = (0.9, 0.6, 0.3)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernels_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with override(cache=True, cache_dir=str(tmp_path_factory.mktemp("limited"))):
+        yield
 
 
 def _are_same(found: Results, wanted: Results) -> bool:

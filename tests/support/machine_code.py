@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import lru_cache
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.loops.language import Kernel
-from symgrad.codegen.native.jit import emit_object, load_object, optimize
+from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import Target
 from symgrad.graph.aligned import aligned_empty
 
@@ -19,6 +20,15 @@ Array = NDArray[Any]
 
 def run_machine_code(kernel: Kernel, target: Target, buffers: dict[str, Array]) -> list[Array]:
     """Return what a kernel writes, on copies of `buffers`."""
+    given = [aligned(buffers[param.name]) for param in kernel.params]
+    code = _loaded(kernel, target)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(given))(code.address("run"))
+    call(*[array.ctypes.data for array in given])
+    return [a for a, p in zip(given, kernel.params, strict=True) if p.mode == "out"]
+
+
+@lru_cache(maxsize=2)  # a kernel and what it is compared with, which run on several buffers
+def _loaded(kernel: Kernel, target: Target) -> LoadedCode:
     module = ir.Module()
     function = emit_kernel(module, kernel, "k", target)
     pointers = [ir.PointerType()] * len(kernel.params)
@@ -26,12 +36,7 @@ def run_machine_code(kernel: Kernel, target: Target, buffers: dict[str, Array]) 
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     builder.call(function, [*entry.args, *function.lifted])
     builder.ret_void()
-    image = emit_object(optimize(str(module), target, 1), target, 1)
-    given = [aligned(buffers[param.name]) for param in kernel.params]
-    code = load_object(image, ["run"])
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(given))(code.address("run"))
-    call(*[array.ctypes.data for array in given])
-    return [a for a, p in zip(given, kernel.params, strict=True) if p.mode == "out"]
+    return load_object(emit_object(optimize(str(module), target, 1), target, 1), ["run"])
 
 
 def aligned(array: Array) -> Array:
