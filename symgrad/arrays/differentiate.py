@@ -22,6 +22,7 @@ from symgrad.frontend.control import require_callables
 from symgrad.frontend.nests import flatten, map_leaves, unflatten
 from symgrad.frontend.sparse_tensor import SparseTensor
 from symgrad.functional import Function
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.sizes import Dim
@@ -287,14 +288,14 @@ def _made(make: Callable[..., Func], *key: Hashable) -> Func:
 
 def _positions(subject: str, argnums: Any) -> tuple[int, ...]:
     given = argnums if isinstance(argnums, Sequence) else (argnums,)
-    for number in given:
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise DTypeError(
-                subject,
-                f"argnums is {argnums!r}, neither an int nor a sequence of ints",
-                source=user_source(),
-            )
-    return tuple(given)
+    numbers = tuple(n for n in map(as_int, given) if n is not None)
+    if len(numbers) < len(given):
+        raise DTypeError(
+            subject,
+            f"argnums is {argnums!r}, neither an int nor a sequence of ints",
+            source=user_source(),
+        )
+    return numbers
 
 
 def _with_arrays(subject: str, args: tuple[Any, ...], argnums: tuple[int, ...]) -> tuple[Any, ...]:

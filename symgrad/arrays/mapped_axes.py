@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.nests import (
     Nest,
@@ -23,6 +21,7 @@ from symgrad.frontend.nests import (
     unflatten,
 )
 from symgrad.frontend.tensor_array import TensorArray
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import normalize_axis
 from symgrad.graph.ops.marks import match_shape
@@ -75,8 +74,7 @@ def read_axes(label: str, axes: Any) -> AxesPrefix:
     """Return `axes` as a prefix; raises `DTypeError` for what are neither ints nor None."""
     leaves, nest = flatten(none_as(_NOT_MAPPED, axes))
     for axis in leaves:
-        is_int = isinstance(axis, int | np.integer) and not isinstance(axis, bool)
-        if not (is_int or isinstance(axis, _NotMapped)):
+        if as_int(axis) is None and not isinstance(axis, _NotMapped):
             raise DTypeError(
                 _SUBJECT,
                 f"{label} has {axis!r}, which is neither an int nor None",

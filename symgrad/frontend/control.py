@@ -16,6 +16,7 @@ from symgrad.frontend.growth import growing_leaves, grown
 from symgrad.frontend.nests import Nest, flatten, unflatten
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
@@ -102,10 +103,11 @@ def _in_order(branch_fns: Any) -> list[AnyFunction]:
                 "switch_case", f"{entry!r} is no pair of a number and a function",
                 source=user_source(),
             )  # fmt: skip
-        key = entry[0]
-        if isinstance(key, bool) or not isinstance(key, int | np.integer):
-            raise DTypeError("switch_case", f"key {key!r} is not an int", source=user_source())
-        keys.append(int(key))
+        key = as_int(entry[0])
+        if key is None:
+            problem = f"key {entry[0]!r} is not an int"
+            raise DTypeError("switch_case", problem, source=user_source())
+        keys.append(key)
     if sorted(keys) != list(range(len(keys))):
         raise GraphError(
             "switch_case",

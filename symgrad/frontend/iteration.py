@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.frontend.control import (
     AnyFunction,
@@ -27,6 +25,7 @@ from symgrad.frontend.range_trips import not_an_integer, read_range
 from symgrad.frontend.segments import read_checkpoint, run_in_segments, scan_in_segments
 from symgrad.frontend.while_trips import Trace
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Range, Tensor
 from symgrad.graph.operands import as_tensor, constant, made_by_numpy
@@ -154,13 +153,14 @@ def _read_bound(limit: Any) -> tuple[Tensor | int | None, int]:
         return as_int64(limit), 0
     if made_by_numpy(limit).ndim:
         raise _not_a_scalar(repr(limit))
-    if isinstance(limit, bool) or not isinstance(limit, int | np.integer):
+    most = as_int(limit)
+    if most is None:
         raise not_an_integer("while_loop", "maximum_iterations", repr(limit))
-    if limit < 0:
+    if most < 0:
         raise GraphError(
-            "while_loop", f"maximum_iterations is {limit}, less than 0", source=user_source()
+            "while_loop", f"maximum_iterations is {most}, less than 0", source=user_source()
         )
-    return int(limit), int(limit)
+    return most, most
 
 
 def _in_segments(
@@ -348,9 +348,10 @@ def _trips(xs: Sequence[Tensor], length: Any) -> Dim:
             raise ShapeError("scan", f"{tensor!r} has no axis to scan", source=user_source())
         sizes.append(tensor.shape[0])
     if length is not None:
-        if isinstance(length, bool) or not isinstance(length, int | np.integer | Size):
+        size = length if isinstance(length, Size) else as_int(length)
+        if size is None:
             raise not_an_integer("scan", "length", repr(length))
-        sizes.append(length if isinstance(length, Size) else int(length))
+        sizes.append(size)
     if not sizes:
         raise GraphError("scan", "there are no xs and no length", source=user_source())
     known = sorted({n for n in sizes if isinstance(n, int)})

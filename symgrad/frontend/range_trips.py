@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.control import scalar_tensor
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, promote_operands
 from symgrad.graph.ops.arithmetic import subtract
@@ -32,7 +33,7 @@ def read_range(lower: Any, upper: Any) -> tuple[Tensor, Tensor, Dim]:
         if isinstance(value, Tensor):
             if not value.dtype.is_integer:
                 raise not_an_integer("fori_loop", label, value.type)
-        elif isinstance(value, bool) or not isinstance(value, int | np.integer):
+        elif as_int(value) is None:
             raise not_an_integer("fori_loop", label, repr(value))
     if not isinstance(lower, Tensor) and not isinstance(upper, Tensor):
         trips = max(0, int(upper) - int(lower))

@@ -12,12 +12,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from symgrad.cost_model import SEGMENT_TRIPS
 from symgrad.errors import GraphError, user_source
 from symgrad.frontend.creation import zeros
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.nested import Traced
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import constant
@@ -42,14 +41,14 @@ def read_checkpoint(subject: str, checkpoint: Any, capacity: int) -> int:
         return 0
     if isinstance(checkpoint, str) and checkpoint == "sqrt":
         return math.isqrt(max(capacity - 1, 0)) + 1 if capacity else SEGMENT_TRIPS
-    is_count = isinstance(checkpoint, int | np.integer) and not isinstance(checkpoint, bool)
-    if not is_count or checkpoint < 1:
+    count = as_int(checkpoint)
+    if count is None or count < 1:
         raise GraphError(
             subject,
             f"checkpoint is {checkpoint!r}, none of None, 'sqrt' and a positive int",
             source=user_source(),
         )
-    return int(checkpoint)
+    return count
 
 
 def scan_in_segments(

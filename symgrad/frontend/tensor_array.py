@@ -20,6 +20,7 @@ from symgrad.frontend.creation import zeros
 from symgrad.frontend.growth import GrowingArray, grown, looks_for_counters
 from symgrad.frontend.nests import register
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import made_by_numpy
 from symgrad.graph.ops.conversion import identity
@@ -62,15 +63,16 @@ class TensorArray(GrowingArray):
     ) -> None:
         if isinstance(size, Tensor):
             _refuse_unknown("TensorArray", f"size is {size.type}")
-        if isinstance(size, bool) or not isinstance(size, int | np.integer | Size):
+        rows = size if isinstance(size, Size) else as_int(size)
+        if rows is None:
             raise DTypeError("TensorArray", f"size {size!r} is no size", source=user_source())
         if any(n is None for n in element_shape):
             raise ShapeError(
                 "TensorArray", f"element_shape {element_shape} is not known", source=user_source()
             )
-        if isinstance(size, int | np.integer) and size < 0:
-            raise ShapeError("TensorArray", f"size {size} is negative", source=user_source())
-        self._rows = zeros((size, *element_shape), as_dtype(dtype))
+        if isinstance(rows, int) and rows < 0:
+            raise ShapeError("TensorArray", f"size {rows} is negative", source=user_source())
+        self._rows = zeros((rows, *element_shape), as_dtype(dtype))
         self.dynamic_size = dynamic_size
 
     def __repr__(self) -> str:

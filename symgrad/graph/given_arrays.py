@@ -6,6 +6,7 @@ What NumPy would lose without a word is refused: what a mask says, and the upper
 from __future__ import annotations
 
 import sys
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,17 @@ def without_axes(value: Any) -> Any:
     if isinstance(value, np.ndarray) and not value.shape and value.dtype.kind in "iu":
         return int(value)
     return value
+
+
+def as_int(value: Any) -> int | None:
+    """Return an integer, also NumPy's and that of an array of no axes, as an int.
+
+    None for every other value, of which a bool is one: who asks says what the number is for.
+    """
+    if type(value) is int:
+        return value
+    value = without_axes(value)
+    return None if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
 
 
 def integer_limits(dtype: DType) -> tuple[int, int] | None:

@@ -23,7 +23,7 @@ from symgrad.errors import (
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
-from symgrad.graph.given_arrays import given_array, without_axes
+from symgrad.graph.given_arrays import as_int, given_array
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
@@ -367,14 +367,14 @@ def refuse_tensors(op: str, sizes: Iterable[Any]) -> None:
 
 def normalize_axis(op: str, axis: int, ndim: int, name: str = "axis") -> int:
     """Return `axis` counted from 0; raises `AxisError` if a tensor of `ndim` axes has none."""
-    axis = without_axes(axis)
-    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+    number = as_int(axis)
+    if number is None:
         raise DTypeError(op, f"{name} must be an int, it is {axis!r}", source=user_source())
-    if not -ndim <= axis < ndim:
+    if not -ndim <= number < ndim:
         raise AxisError(
-            op, f"{name} {axis} is not an axis of a tensor of rank {ndim}", source=user_source()
+            op, f"{name} {number} is not an axis of a tensor of rank {ndim}", source=user_source()
         )
-    return int(axis) % ndim
+    return number % ndim
 
 
 def normalize_axes(op: str, axis: Any, ndim: int) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ import numpy as np
 from symgrad.errors import GraphError, ShapeError, called, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor, normalize_axis
+from symgrad.graph.operands import as_tensor, cast, normalize_axis
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.comparison import equal, greater, not_equal, where
 from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
-from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.elementwise import filled, filled_like, is_inexact
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reduce_sum, reshape
@@ -24,7 +24,7 @@ from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.transcendental import pow, sqrt
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
-from symgrad.linalg.operands import as_matrices, as_wide_float, over_one_batch
+from symgrad.linalg.operands import as_matrices, over_one_batch
 from symgrad.linalg.solving import tolerance
 
 MatrixOrder = int | float | Literal["fro", "nuc"]
@@ -37,16 +37,26 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
 
     Order p is the sum of |x|**p to the power 1 / p, inf and -inf are the greatest and the least
     |x|, and 0 counts what is not 0. The gradient is 0 where the norm is, and that of inf and -inf
-    is shared by equal elements as that of `max`.
+    is shared by equal elements as that of `max`. Norms of halves are computed in float32.
 
     >>> sg.run([sg.linalg.vector_norm([3.0, -4.0]), sg.linalg.vector_norm([3.0, -4.0], ord=1)])
     [array(5., dtype=float32), array(7., dtype=float32)]
     """
     with called("vector_norm"):
-        tensor = as_wide_float("vector_norm", "x", as_tensor(x))
-        rows, kept = _rows(tensor, axis)
-        found = _norm_of_rows(rows, _as_number("vector_norm", ord))
+        tensor = as_tensor(x)
+        rows, kept = _rows(_wide(tensor), axis)
+        found = _of_dtype(_norm_of_rows(rows, _as_number("vector_norm", ord)), tensor)
         return reshape(found, kept) if keepdims else found
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Return `x` as floats of 32 or 64 bits: squares of halves overflow beyond 255."""
+    return x if is_inexact(x.dtype) and not x.dtype.is_half else cast(x, dtypes.float32)
+
+
+def _of_dtype(found: Tensor, x: Tensor) -> Tensor:
+    """Round a norm of `x` to what `x` is of, where those are halves."""
+    return cast(found, x.dtype) if x.dtype.is_half else found
 
 
 def _rows(x: Tensor, axis: Any) -> tuple[Tensor, tuple[Any, ...]]:
@@ -115,8 +125,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: MatrixOrder | None = 
     array(5., dtype=float32)
     """
     with called("matrix_norm"):
-        matrix = as_matrices("matrix_norm", "x", x)
-        found = _norm_of_matrices(matrix, ord)
+        tensor = as_tensor(x)
+        matrix = as_matrices("matrix_norm", "x", _wide(tensor))
+        found = _of_dtype(_norm_of_matrices(matrix, ord), tensor)
         return reshape(found, (*matrix.shape[:-2], 1, 1)) if keepdims else found
 
 
@@ -150,7 +161,7 @@ def norm(
     array([ 5., 10.], dtype=float32)
     """
     with called("norm"):
-        tensor = as_wide_float("norm", "x", as_tensor(x))
+        tensor = as_tensor(x)
         if axis is None and ord is None:
             return vector_norm(tensor, keepdims=keepdims)
         places = axis if isinstance(axis, tuple | list) or axis is None else (axis,)

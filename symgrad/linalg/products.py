@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.frontend.container import leafwise
 from symgrad.graph.dtypes import DTypeLike
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops import expm as of_expm
@@ -62,15 +62,15 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
            [0., 1.]], dtype=float32)
     """
     with called("matrix_power"):
-        n = without_axes(n)
-        if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        power = as_int(n)
+        if power is None:
             raise DTypeError("matrix_power", f"n is {n!r}, not an int", source=user_source())
-        matrix = as_square("matrix_power", "x", x) if n < 0 else _square(x)
-        if n == 0:
+        matrix = as_square("matrix_power", "x", x) if power < 0 else _square(x)
+        if power == 0:
             return identity_like(matrix)
-        if n < 0:
+        if power < 0:
             matrix = solve_through_reals(matrix, identity_like(matrix))
-        return _power(matrix, abs(int(n)))
+        return _power(matrix, abs(power))
 
 
 def _square(x: Any) -> Tensor:

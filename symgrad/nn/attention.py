@@ -7,13 +7,12 @@ and values are the caller's: what was not written yet is masked.
 from __future__ import annotations
 
 import math
-from numbers import Integral
 from typing import Any
 
 from symgrad.cost_model import KEYS_SCALED
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, broadcast_shapes, cast, promote_operands
 from symgrad.graph.ops.arithmetic import add, multiply
@@ -315,10 +314,10 @@ def _check_equal(
 
 
 def _count(op: str, heads: object) -> int:
-    heads = without_axes(heads)
-    if isinstance(heads, bool) or not isinstance(heads, Integral) or heads < 1:
+    count = as_int(heads)
+    if count is None or count < 1:
         raise GraphError(op, f"heads {heads!r} is no positive int", source=user_source())
-    return int(heads)
+    return count
 
 
 def _project(op: str, named: dict[str, Tensor], x: str, w: str, bias: Tensor | None) -> Tensor:

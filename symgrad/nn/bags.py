@@ -12,6 +12,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, made_by_numpy, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
@@ -113,10 +114,11 @@ def _is_kept(index: Tensor, rows: Any, padding_index: Any) -> Tensor | None:
     """Return which indices are in a bag, None if all of them are."""
     if padding_index is None:
         return None
-    if isinstance(padding_index, bool) or not isinstance(padding_index, int | np.integer):
+    number = as_int(padding_index)
+    if number is None:
         problem = f"padding_index is {padding_index!r}, not an int"
         raise DTypeError(_OP, problem, source=user_source())
-    padding = index_tensor(_OP, int(padding_index), rows, 0)
+    padding = index_tensor(_OP, number, rows, 0)
     counted = [where(less(given, 0), add(given, rows), given) for given in (index, padding)]
     return not_equal(*counted)
 

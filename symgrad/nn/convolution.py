@@ -6,12 +6,11 @@ Arguments are read and padding is added here; the product is the op `convolution
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 from symgrad.cost_model import LEAST_CHANNELS_LAST
 from symgrad.errors import ShapeError, user_source
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, promote_operands
 from symgrad.graph.ops.arithmetic import add
@@ -227,10 +226,10 @@ def _taken(kernel: Tensor, layout: Layout) -> Dim:
 
 
 def _group_count(op: str, groups: Any) -> int:
-    groups = without_axes(groups)
-    if isinstance(groups, bool) or not isinstance(groups, Integral) or groups < 1:
+    count = as_int(groups)
+    if count is None or count < 1:
         raise ShapeError(op, f"groups {groups!r} is no positive integer", source=user_source())
-    return int(groups)
+    return count
 
 
 def _differ(m: Dim, n: Dim) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.publication import publish as _publish
 from symgrad.graph.dtypes import DTypeLike, as_dtype
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.types import Array
 
 __all__ = [
@@ -198,14 +199,18 @@ def _check_layout(op: str, layout: str) -> None:
 def _check_sizes(op: str, shape: Sequence[int]) -> None:
     sizes: Sequence[object] = shape
     for size in sizes:
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+        number = as_int(size)
+        if number is None or number < 0:
             raise ShapeError(op, f"{size!r} is no size", source=user_source())
 
 
 def _generator(op: str, seed: int) -> np.random.Generator:
-    if seed < 0:
-        raise GraphError(op, f"seed is {seed}, it must not be negative", source=user_source())
-    return np.random.default_rng(seed)
+    number = as_int(seed)
+    if number is None:
+        raise DTypeError(op, f"seed is {seed!r}, not an int", source=user_source())
+    if number < 0:
+        raise GraphError(op, f"seed is {number}, it must not be negative", source=user_source())
+    return np.random.default_rng(number)
 
 
 def _uniform(op: str, shape: Sequence[int], dtype: DTypeLike, seed: int, variance: float) -> Array:

@@ -281,7 +281,7 @@ def gaussian_nll(
     x, t = float_operands("gaussian_nll", x, t)
     given = float_operand(var)
     variance = where(
-        less(given, epsilon), add(given, stop_gradient(subtract(epsilon, given))), given
+        less(given, epsilon), add(subtract(given, stop_gradient(given)), epsilon), given
     )
     apart = subtract(x, t)
     squares = multiply(apart, divide(apart, variance))  # the square alone may overflow

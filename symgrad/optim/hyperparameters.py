@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.source_lines import built_by_any_line
@@ -80,10 +81,11 @@ def _is_number(value: Any) -> bool:
 
 def check_count(subject: str, name: str, value: Any) -> int:
     """Return `value`; raises `DTypeError` if it is no int and `GraphError` if it is less than 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    count = as_int(value)
+    if count is None:
         raise DTypeError(subject, f"{name} is {value!r}, not an int", source=user_source())
-    check_positive(subject, name, value)
-    return int(value)
+    check_positive(subject, name, count)
+    return count
 
 
 def rate_at(subject: str, schedule: Schedule, step: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import DType, int32
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import add
@@ -37,11 +37,9 @@ def as_logits(op: str, name: str, value: Any) -> Tensor:
 
 def range_of(low: Any, high: Any, dtype: DType) -> tuple[int, int]:
     """Return the limits of a range of integers that `dtype` holds, as ints."""
-    low, high = without_axes(low), without_axes(high)
-    for name, limit in (("low", low), ("high", high)):
-        if isinstance(limit, bool) or not isinstance(limit, int | np.integer):
-            raise DTypeError("integers", f"{name} {limit!r} is no int", source=user_source())
-    low, high = int(low), int(high)
+    low, high = (
+        _required_int("integers", name, limit) for name, limit in (("low", low), ("high", high))
+    )
     as_integer("integers", dtype)
     limits = np.iinfo(dtype.numpy)
     if not 0 < high - low <= _MAX_SPAN:
@@ -76,9 +74,14 @@ def multinomial_counts(stream: Stream, n: int, p: Tensor, dtype: DType) -> Tenso
 
 def as_count(op: str, name: str, value: Any) -> int:
     """Return an int that is not negative."""
-    value = without_axes(value)
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    count = _required_int(op, name, value)
+    if count < 0:
+        raise GraphError(op, f"{name} {count} is negative", source=user_source())
+    return count
+
+
+def _required_int(op: str, name: str, value: Any) -> int:
+    number = as_int(value)
+    if number is None:
         raise DTypeError(op, f"{name} {value!r} is no int", source=user_source())
-    if value < 0:
-        raise GraphError(op, f"{name} {value} is negative", source=user_source())
-    return int(value)
+    return number

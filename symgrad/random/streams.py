@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.creation import as_shape
 from symgrad.graph.dtypes import int64, uint64
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.arithmetic import add
@@ -93,13 +93,13 @@ def integer_scalar(op: str, name: str, value: Any) -> Tensor:
 
 def as_seed(op: str, seed: Any) -> np.uint64:
     """Return an int from 0 to 2**64 - 1 as a key."""
-    seed = without_axes(seed)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+    number = as_int(seed)
+    if number is None:
         raise DTypeError(op, f"seed {seed!r} is no int", source=user_source())
-    if not 0 <= seed < 2**64:
-        problem = f"seed {seed} is not from 0 to 2**64 - 1"
+    if not 0 <= number < 2**64:
+        problem = f"seed {number} is not from 0 to 2**64 - 1"
         raise GraphError(op, problem, source=user_source())
-    return np.uint64(int(seed))
+    return np.uint64(number)
 
 
 def as_key(op: str, key: Any) -> Tensor:

@@ -20,7 +20,7 @@ from symgrad.frontend.aliases import require_apart
 from symgrad.frontend.nests import Nest, is_leaf
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
-from symgrad.graph.given_arrays import given_array
+from symgrad.graph.given_arrays import as_int, given_array
 from symgrad.graph.node import Tensor
 from symgrad.graph.promotion_warning import warn_of_rounding
 from symgrad.graph.rounding import convert_numbers
@@ -170,19 +170,30 @@ def resolve_sizes(name: str, inputs: Sequence[Tensor], arrays: Sequence[Array]) 
     same unknown has in another input; both are named.
     """
     sizes: dict[str, int] = {}
-    places: dict[str, str] = {}
-    for position, (tensor, array) in enumerate(zip(inputs, arrays, strict=True)):
-        for axis, (dim, size) in enumerate(zip(tensor.shape, array.shape, strict=True)):
+    for tensor, array in zip(inputs, arrays, strict=True):
+        for dim, size in zip(tensor.shape, array.shape, strict=True):
             unknown = _lone_unknown(dim)
-            if unknown is not None and unknown not in sizes:
-                sizes[unknown] = size
-                places[unknown] = f"axis {axis} of {label(tensor, position)}"
+            if unknown is not None:
+                sizes.setdefault(unknown, size)
     for position, (tensor, array) in enumerate(zip(inputs, arrays, strict=True)):
         for axis, (dim, size) in enumerate(zip(tensor.shape, array.shape, strict=True)):
             expected = substitute(dim, sizes)
             if expected != size:
-                raise _size_error(name, tensor, position, axis, array, (dim, expected, places))
+                raise _size_error(
+                    name, tensor, position, axis, array, (dim, expected, _places(inputs))
+                )
     return sizes
+
+
+def _places(inputs: Sequence[Tensor]) -> dict[str, str]:
+    """Return the first axis of an input that each unknown size is the size of."""
+    places: dict[str, str] = {}
+    for position, tensor in enumerate(inputs):
+        for axis, dim in enumerate(tensor.shape):
+            unknown = _lone_unknown(dim)
+            if unknown is not None:
+                places.setdefault(unknown, f"axis {axis} of {label(tensor, position)}")
+    return places
 
 
 def _size_error(
@@ -215,27 +226,34 @@ def _lone_unknown(dim: Dim) -> str | None:
             return None
 
 
-def check_sizes(name: str, unknowns: Sequence[str], sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """Return `sizes`, by the names of unknowns; raises `CompileError` unless they are all there."""
+def check_sizes(
+    name: str, inputs: Sequence[Tensor], unknowns: Sequence[str], sizes: Mapping[str, Any]
+) -> Mapping[str, int]:
+    """Return `sizes`, by the names of unknowns; raises `CompileError` unless they are all there.
+
+    An unknown that the user gave no name has one that only the error says, so it says the axis.
+    """
     missing = [unknown for unknown in unknowns if unknown not in sizes]
     if missing:
+        place = _places(inputs).get(missing[0])
+        where = "" if place is None else f", {place},"
+        listed = ", ".join(f"{each!r}: ..." for each in missing)
         raise CompileError(
             name,
-            f"size {missing[0]} is not known",
-            hint="sizes={name: size} gives each unknown size",
+            f"size {missing[0]}{where} is not known",
+            hint=f"sizes={{{listed}}} gives what is missing",
             source=user_source(),
         )
-    for unknown, size in sizes.items():
+    for unknown in sizes:
         if unknown not in unknowns:
             problem = f"no unknown size is called {unknown}"
             raise CompileError(name, problem, source=user_source())
-        if not _is_size(size):
-            raise CompileError(name, f"{size!r} is no size for {unknown}", source=user_source())
-    return sizes
-
-
-def _is_size(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+    numbers = {unknown: as_int(size) for unknown, size in sizes.items()}
+    for unknown, number in numbers.items():
+        if number is None or number < 0:
+            problem = f"{sizes[unknown]!r} is no size for {unknown}"
+            raise CompileError(name, problem, source=user_source())
+    return {unknown: number for unknown, number in numbers.items() if number is not None}
 
 
 def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) -> None:

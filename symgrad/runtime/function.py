@@ -6,14 +6,13 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Literal
 
-import numpy as np
-
 from symgrad.codegen.native.cores import usable_cores
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.errors import CompileError, DTypeError, user_source
 from symgrad.frontend.nests import flatten
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.graph import Graph, Update, listed_updates
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
@@ -88,20 +87,21 @@ def compile(
 
 
 def _level(opt_level: int) -> int:
-    if opt_level not in range(4):
+    level = as_int(opt_level)
+    if level is None or level not in range(4):
         raise CompileError(
             "compile", f"opt_level {opt_level} is none of 0, 1, 2, 3", source=user_source()
         )
-    return opt_level
+    return level
 
 
 def _thread_count(threads: int | Literal["auto"] | None) -> int:
     """Return how many threads a step runs on; None is one."""
     if threads == "auto":
         return usable_cores()
-    is_count = isinstance(threads, int) and not isinstance(threads, bool) and threads >= 1
-    if threads is None or is_count:
-        return threads or 1
+    count = 1 if threads is None else as_int(threads)
+    if count is not None and count >= 1:
+        return count
     raise CompileError(
         "compile", f"threads={threads!r} is no positive number of threads", source=user_source()
     )
@@ -109,9 +109,11 @@ def _thread_count(threads: int | Literal["auto"] | None) -> int:
 
 def _byte_count(memory_limit: int | None) -> int | None:
     """Return the bytes that temporaries may take; None is as many as are best."""
-    is_count = isinstance(memory_limit, int | np.integer) and not isinstance(memory_limit, bool)
-    if memory_limit is None or (is_count and memory_limit >= 0):
-        return None if memory_limit is None else int(memory_limit)
+    if memory_limit is None:
+        return None
+    count = as_int(memory_limit)
+    if count is not None and count >= 0:
+        return count
     raise CompileError(
         "compile", f"memory_limit={memory_limit!r} is no number of bytes", source=user_source()
     )

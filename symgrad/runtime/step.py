@@ -337,7 +337,7 @@ class Step(Immutable):
         """
         from symgrad.runtime.aot import ExportedStep
 
-        given = check_sizes(self.name, self._unknowns, sizes or {})
+        given = check_sizes(self.name, self._prepared.graph.inputs, self._unknowns, sizes or {})
         graph = specialize(self._prepared.graph, given)
         nests = self._input_nest, self._outputs.nest
         return ExportedStep(name or self.name, graph, self._options, *nests)

@@ -96,9 +96,20 @@ def test_no_target(tmp_path):
 
 def test_a_size_that_is_not_known(tmp_path):
     assert_refused(lambda: SIZED.export(tmp_path / "a"), RuntimeError, """
-        sized: size n is not known
+        sized: size n, axis 0 of input 0 (open), is not known
           --> <here>
-          hint: sizes={name: size} gives each unknown size
+          hint: sizes={'n': ...} gives what is missing
+    """)  # fmt: skip
+
+
+def test_sizes_without_a_name_are_told_by_their_axes(tmp_path):
+    x, y = sg.placeholder((None, 3), name="x"), sg.placeholder((2, None), name="y")
+    step = sg.compile([x, y], [2 * x, 2 * y], name="both")
+    first, second = x.shape[0], y.shape[1]
+    assert_refused(lambda: step.export(tmp_path / "a"), RuntimeError, f"""
+        both: size {first}, axis 0 of input 0 (x), is not known
+          --> <here>
+          hint: sizes={{{str(first)!r}: ..., {str(second)!r}: ...}} gives what is missing
     """)  # fmt: skip
 
 

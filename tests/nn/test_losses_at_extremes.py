@@ -220,6 +220,23 @@ def test_a_variance_of_zero_counts_as_the_least_one_and_can_grow():
     np.testing.assert_allclose([to_x[0], to_var[0]], [4, (4 - 16) / 2])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "rtol"),
+    [("float16", 2e-3), ("bfloat16", 16e-3), ("float32", 1e-6), ("float64", 1e-12)],
+)
+def test_a_variance_far_below_the_least_one_counts_as_exactly_that(dtype, rtol):
+    x, var = (sg.placeholder((4,), dtype) for _ in range(2))
+    losses = sg.nn.gaussian_nll(x, 0.0, var, epsilon=1e-3, reduction="none")
+    given = {
+        x: np.full(4, 0.125, x.dtype.numpy),
+        var: np.array([-300, -1.5, -1e-6, 0], x.dtype.numpy),
+    }
+    found, to_x, to_var = sg.run([losses, *sg.gradients(losses, [x, var])], given)
+    np.testing.assert_allclose(found.astype("f8"), (np.log(1e-3) + 15.625) / 2, rtol=rtol)
+    np.testing.assert_allclose(to_x.astype("f8"), 125, rtol=rtol)
+    np.testing.assert_allclose(to_var.astype("f8"), (1e3 - 15625) / 2, rtol=rtol)
+
+
 @pytest.mark.parametrize("ignore_index", [None, 1])
 def test_no_mean_of_half_floats_overflows_on_the_way(ignore_index):
     logits, labels = sg.zeros((70_000, 2), "float16"), sg.zeros((70_000,), "int64")

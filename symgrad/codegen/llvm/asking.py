@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.elements import prefetch
+from symgrad.codegen.contract.elements import counted_loop, prefetch
 from symgrad.codegen.llvm.expressions import emit_pointer
 from symgrad.codegen.llvm.scope import AskedLine, KernelScope
 from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Stmt
 from symgrad.codegen.loops.next_matrices import asked_by
-from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
+from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
 from symgrad.codegen.loops.next_rows import (
     next_of_blocks,
     next_of_windows,
@@ -24,6 +24,8 @@ from symgrad.codegen.loops.next_rows import (
 from symgrad.cost_model import BYTES_ASKED_AHEAD
 from symgrad.records import replace
 
+# Each is an instruction; a row of more is asked for by a loop, or it takes seconds to compile.
+LINES_WRITTEN_OUT = 64
 LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer hold LLVM up
 
 
@@ -159,8 +161,10 @@ def emit_asking_behind(scope: KernelScope, let: Let, lines: Sequence[AskedLine])
 
 def _ask_for_rows(scope: KernelScope, loop: For) -> None:
     """Ask for as many elements as an iteration writes of each buffer, from a page further on."""
-    for buffer, row in rows_written(loop).items():
-        ahead = scope.target.memory.page_bytes // scope.params[buffer].dtype.itemsize
+    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
+    memory = scope.target.memory
+    for buffer, row in rows_asked(loop, sizes, memory.l2_bytes).items():
+        ahead = memory.page_bytes // sizes[buffer]
         index = Index(ahead, ((loop.var, row),))
         _ask_for(scope, buffer, index, is_near=False, count=row)
 
@@ -188,7 +192,16 @@ def _ask_for(
     pointer = emit_pointer(scope, buffer, index, is_inside=False)
     elements = scope.vector.width if count is None else count
     nbytes = elements * scope.params[buffer].dtype.itemsize
-    for start in range(0, nbytes, scope.target.memory.line_bytes):
-        at = ir.Constant(ir.IntType(64), start)
+    line = scope.target.memory.line_bytes
+    zero, end = (ir.Constant(ir.IntType(64), n) for n in (0, nbytes))
+
+    def ask(at: ir.Value) -> None:
         place = scope.builder.gep(pointer, [at], source_etype=ir.IntType(8))
         prefetch(scope.builder, place, is_write=is_write, is_near=is_near)
+
+    if nbytes > LINES_WRITTEN_OUT * line:
+        with counted_loop(scope.builder, zero, end, line) as at:
+            ask(at)
+        return
+    for start in range(0, nbytes, line):
+        ask(ir.Constant(ir.IntType(64), start))

@@ -47,6 +47,15 @@ def rows_written(loop: For) -> dict[str, int]:
     return {buffer: row for buffer, row in found.items() if row}
 
 
+def rows_asked(loop: For, sizes: Mapping[str, int], held: int) -> dict[str, int]:
+    """Return those rows of `rows_written` that may be asked for: at most the `held` bytes.
+
+    Of a longer row the cache of a core has lost the first lines when the last ones come.
+    """
+    rows = rows_written(loop)
+    return {buffer: row for buffer, row in rows.items() if row * sizes[buffer] <= held}
+
+
 def lines_written(
     loop: For, sizes: Mapping[str, int], line: int, apart: int
 ) -> list[tuple[str, Index]]:

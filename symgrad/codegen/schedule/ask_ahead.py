@@ -15,7 +15,8 @@ A loop that gathers rows,
 
     for i in 0..100000 { check j = rows[i] in 10000; for k in 0..26 vector(8) { ... } }
 
-waits for what it gathers, and its stores for the lines they are to: those it asks for, too.
+waits for what it gathers, and its stores for the lines they are to: those it asks for, too, if
+the second cache holds a row.
 
 Some processors follow walks across pages by themselves (`Target.follows_pages`). There neither
 loop asks, for each line would be asked for twice, but where a loop selects what it loads,
@@ -51,8 +52,8 @@ from symgrad.codegen.loops.language import (
     Select,
     Stmt,
 )
-from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
-from symgrad.codegen.target import Target
+from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
+from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.records import replace
 
 
@@ -75,7 +76,7 @@ def _marked(loop: For, sizes: dict[str, int], target: Target) -> For:
         return loop
     if loop.vector > 1 and sum(sizes.values()) * loop.extent <= held:
         return loop
-    touched = _touched(loop, sizes, target.memory.line_bytes)
+    touched = _touched(loop, sizes, target.memory)
     return replace(loop, asks=True) if touched * loop.extent > held else loop
 
 
@@ -102,15 +103,16 @@ def _selects_loads(loop: For) -> bool:
     return any(atom.name in loaded and uses[atom.name] == 1 for atom in picked)
 
 
-def _touched(loop: For, sizes: dict[str, int], line: int) -> int:
+def _touched(loop: For, sizes: dict[str, int], memory: MemoryHierarchy) -> int:
     """Return how many bytes of what it could ask for an iteration touches."""
     if loop.vector > 1:
         walked = () if _has_loops(loop.body) else walks(loop)
         return sum(sizes[buffer] for buffer in {buffer for buffer, _ in walked})
     if not any(isinstance(statement, Check) for statement in loop.body):
         return 0
-    rows = (sizes[buffer] * row for buffer, row in rows_written(loop).items())
-    return sum(row for row in rows if row >= line)
+    asked = rows_asked(loop, sizes, memory.l2_bytes)
+    rows = (sizes[buffer] * row for buffer, row in asked.items())
+    return sum(row for row in rows if row >= memory.line_bytes)
 
 
 def _has_loops(body: Sequence[Stmt]) -> bool:

@@ -30,7 +30,7 @@ from symgrad.codegen.loops.language import (
     square_of,
 )
 from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
-from symgrad.codegen.loops.next_pages import lines_written, rows_written, walks
+from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
 from symgrad.codegen.loops.next_rows import (
     bytes_ahead,
     next_of_blocks,
@@ -124,7 +124,7 @@ def _streamed_reasons(kernel: Kernel) -> Iterator[str]:
 
 def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> Iterator[str]:
     if outermost.asks and outermost.vector == 1:
-        count = len(rows_written(outermost))
+        count = len(rows_asked(outermost, sizes, target.memory.l2_bytes))
         yield (
             f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
             "rows of each are more than a core has of its caches"

@@ -14,7 +14,7 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, normalize_axis
@@ -178,14 +178,14 @@ def top_k(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Tens
     """
     x, axis = _with_axis("top_k", x, axis)
     size = x.shape[axis]
-    k = without_axes(k)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+    count = as_int(k)
+    if count is None:
         raise DTypeError("top_k", f"k must be an int, it is {k!r}", source=user_source())
-    if k < 0 or (isinstance(size, int) and k > size):
+    if count < 0 or (isinstance(size, int) and count > size):
         raise ShapeError(
-            "top_k", f"k is {k}, axis {axis} of x: {x.type} has {size}", source=user_source()
+            "top_k", f"k is {count}, axis {axis} of x: {x.type} has {size}", source=user_source()
         )
-    positions = _argsort(x, axis, int(k), descending=bool(largest))
+    positions = _argsort(x, axis, count, descending=bool(largest))
     return take_along_axis(x, positions, axis=axis), positions
 
 

@@ -138,6 +138,29 @@ def test_loops_over_other_rows_do_not_ask(what, by):
     assert ask_ahead(parse_kernel(text), NATIVE) == parse_kernel(text)
 
 
+@pytest.mark.parametrize(("row", "asks"), [(10_000, True), (4_000_000, False)])
+def test_rows_are_asked_for_that_a_cache_holds(row, asks):
+    text = f"""kernel @rows(in g: f64[{10 * row}], in p: i64[10000], out w: f64[{10_000 * row}]) {{
+      for i in 0..10000 {{
+        a: i64 = p[i]
+        check j = a in 10 else 1
+        for k in 0..{row} vector(8) {{
+          b: f64 = g[{row}*j + k]
+          w[{row}*i + k] = b
+        }}
+      }}
+    }}"""
+    assert (ask_ahead(parse_kernel(text), NATIVE) != parse_kernel(text)) == asks
+
+
+def test_images_that_are_shuffled_are_no_thousand_instructions_each():
+    images = sg.placeholder((256, 64, 64, 3), name="images")
+    order = sg.placeholder((1024,), "int64", name="order")
+    graph = Graph([images[order]], [images, order])
+    made = Executable(graph, CompileOptions(NATIVE, 1, False, False))
+    assert str(made.llvm).count("@llvm.prefetch") < 80
+
+
 @pytest.mark.parametrize("text", [LONG, ROWS])
 def test_no_loop_asks_for_pages_where_walks_are_followed_across_them(text):
     kernel = parse_kernel(text)

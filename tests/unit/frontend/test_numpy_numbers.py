@@ -27,6 +27,20 @@ _CALLS: dict[str, Callable[[Any], Any]] = {
     "heads": lambda n: sg.nn.multi_head_attention(
         *[sg.ones((1, 2, 4))] * 3, *[sg.ones((4, 4))] * 4, heads=n
     ),
+    "matrix_power": lambda n: sg.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], n),
+    "maximum_iterations": lambda n: sg.while_loop(
+        lambda i: i < 9, lambda i: (i + 1,), [sg.constant(0)], maximum_iterations=n
+    ),
+    "checkpoint": lambda n: sg.fori_loop(0, 3, lambda i, x: x + 1, _X, checkpoint=n),
+    "upper": lambda n: sg.fori_loop(0, n, lambda i, x: x + 1, _X),
+    "length": lambda n: sg.scan(lambda c, x: (c + 1, c), sg.constant(0), None, length=n)[1],
+    "size of a TensorArray": lambda n: sg.TensorArray(n, (2,)).stack(),
+    "key of a branch": lambda n: sg.switch_case(
+        sg.constant(2), [(0, lambda: _X), (1, lambda: _X + 1), (n, lambda: _X + 2)]
+    ),
+    "init": lambda n: sg.constant(sg.nn.init.glorot_uniform((n, 3), seed=n)),
+    "in_axes": lambda n: sg.vmap(lambda x: x + 1, in_axes=n)(sg.ones((1, 2, 3))),
+    "argnums": lambda n: sg.grad(lambda x, y, z: sg.sum(x * y * z), argnums=(0, n))(_M, _M, _M),
     "seed": lambda n: sg.random.bits(sg.random.key(n), (2,)),
     "padding": lambda n: sg.nn.conv(_IMAGE, _KERNEL, padding=n),
     "padding of axes": lambda n: sg.nn.conv(_IMAGE, _KERNEL, padding=[n, (n, n)]),
@@ -52,6 +66,14 @@ def test_integers_of_numpy_are_taken_for_ints(name):
     for each in found:
         for got, right in zip(np.atleast_1d(each), np.atleast_1d(wanted), strict=True):
             np.testing.assert_array_equal(got, right)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.array])
+def test_integers_of_numpy_are_options_of_compile(kind, tmp_path):
+    x = sg.placeholder(("n",), name="x")
+    step = sg.compile([x], x + x, threads=kind(2), opt_level=kind(1), memory_limit=kind(200))
+    np.testing.assert_array_equal(step(np.ones(3, np.float32)), [2, 2, 2])
+    assert step.export(tmp_path / "a", formats=["h"], sizes={"n": kind(3)})
 
 
 def test_a_size_of_numpy_stands_in_no_type_of_other_programs():
