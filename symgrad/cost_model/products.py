@@ -18,6 +18,9 @@ LEAST_RESULTS_COUNTED = 1 << 19
 # Columns for each that is left of a row behind whole vectors, up to which all have masks: finding
 # those of whole ones takes a nanosecond a vector, a math function of an element four.
 MASKED_COLUMNS = 64
+# Of an epilogue that is written out for each vector of a row of a tile: a loop over vectors takes
+# three cycles for each, and a tile of so many terms a hundred times as long.
+MOST_STATEMENTS_WRITTEN_OUT, MOST_VECTORS_WRITTEN_OUT, MOST_TERMS_WRITTEN_OUT = 8, 4, 512
 DENSE_COLUMNS = 8  # of a product, side by side in its result: stores are vectors then
 # Reads of an element, each from another panel or tile, from which on packing it may pay: of one of
 # the left, and of a vector of the right, whose steps of k the processor does not fetch ahead.

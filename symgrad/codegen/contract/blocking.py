@@ -27,7 +27,7 @@ from symgrad.codegen.contract.elements import (
     index,
     scalar_type,
 )
-from symgrad.codegen.contract.epilogue import Apart, Epilogue, ResultAt, TileEpilogue
+from symgrad.codegen.contract.epilogue import LONG, Apart, Epilogue, ResultAt, RowForm, TileEpilogue
 from symgrad.codegen.contract.kernels.matrix import using_matrix_unit
 from symgrad.codegen.contract.lifted import (
     Lift,
@@ -64,8 +64,8 @@ def emit_contract(
     result_at: ResultAt | None = None,
     lift: Lift = unlifted,
     apart: Apart | None = None,
+    form: RowForm = LONG,
     *,
-    is_masked: bool = False,
     shift: ir.Value | None = None,
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
@@ -76,8 +76,8 @@ def emit_contract(
     epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
     with a `result_row` is given where results are instead, `result_at`, and has no epilogue. What
     other products with these loops have other values of is passed to the function, if that can
-    `lift` it. With `apart` the epilogue of a tile is a function. An epilogue that `is_masked` can
-    be run for some lanes of a vector. Diagonals that the plan knows lie `shift` further on.
+    `lift` it. With `apart` the epilogue of a tile is a function, whose code has a `form`. Diagonals
+    that the plan knows lie `shift` further on.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -87,7 +87,7 @@ def emit_contract(
     variants = emit_variants(builder.module, plan, target, is_shared=region is not None)
     nest = _LoopNest(
         builder, plan, left, right, scratch, target, variants.lifted(lift), epilogue, meets,
-        result_at, lift, apart, is_masked=is_masked, shift=shift,
+        result_at, lift, apart, form, shift=shift,
     )  # fmt: skip
     nest.emit(region)
     if plan.is_streamed:
@@ -111,8 +111,8 @@ class _LoopNest:
         result_at: ResultAt | None,
         lift: Lift,
         apart: Apart | None,
+        form: RowForm,
         *,
-        is_masked: bool,
         shift: ir.Value | None,
     ) -> None:
         self._builder = builder
@@ -124,7 +124,7 @@ class _LoopNest:
         self._places = TilePlaces(builder, plan, left, right, scratch, self._sizes, most)
         self._variants = variants
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
-        self._epilogue = TileEpilogue(builder, plan, epilogue, apart, is_masked=is_masked)
+        self._epilogue = TileEpilogue(builder, plan, epilogue, apart, form)
         self._result_at = result_at
         self._asking = TileAsking(builder, plan, self._places, self._stored)
         results = replace(self._stored, stored=plan.compute)

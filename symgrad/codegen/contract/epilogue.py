@@ -11,7 +11,11 @@ from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import final_loop, index, scalar_type
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.vectors import first_lanes, masked_load, vector_type
-from symgrad.cost_model.products import MASKED_COLUMNS
+from symgrad.cost_model.products import (
+    MASKED_COLUMNS,
+    MOST_TERMS_WRITTEN_OUT,
+    MOST_VECTORS_WRITTEN_OUT,
+)
 from symgrad.records import dataclass
 
 
@@ -29,6 +33,19 @@ class TileElements:
     mask: ir.Value | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """What the code of an epilogue may be: `is_masked`, run for some lanes of a vector.
+
+    One that `is_short` may be written out for each vector of a row: LLVM then computes once what is
+    the same for all of them, such as the reciprocal that a row is multiplied by.
+    """
+
+    is_masked: bool = False
+    is_short: bool = False
+
+
+LONG = RowForm()
 # epilogue(builder, elements): does what is to be done with finished sums.
 Epilogue = Callable[[ir.IRBuilder, TileElements], None]
 # apart(builder, passed, emit): emits a call of a function; `emit` is given the builder of that, its
@@ -42,8 +59,8 @@ ResultAt = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
 class TileEpilogue:
     """Hands the rows of a tile to an epilogue: whole vectors, then what is left one by one.
 
-    With `apart` that is done in a function of its own. If the epilogue `is_masked`, what is left is
-    a vector too, of which it is told the lanes.
+    With `apart` that is done in a function of its own. If the `form` of the epilogue is masked,
+    what is left is a vector too, of which it is told the lanes.
     """
 
     def __init__(
@@ -52,14 +69,13 @@ class TileEpilogue:
         plan: ContractPlan,
         epilogue: Epilogue,
         apart: Apart | None = None,
-        *,
-        is_masked: bool = False,
+        form: RowForm = LONG,
     ) -> None:
         self._builder = builder
         self._plan = plan
         self._epilogue = epilogue
         self._apart = apart
-        self._is_masked = is_masked
+        self._form = form
 
     def emit(
         self, tile: ir.Value, row: ir.Value, column: ir.Value, rows: ir.Value, is_edge: ir.Value
@@ -79,7 +95,7 @@ class TileEpilogue:
 
     def within(self, builder: ir.IRBuilder, epilogue: Epilogue) -> TileEpilogue:
         """Return what hands sums to `epilogue` in the function that `builder` is in."""
-        return TileEpilogue(builder, self._plan, epilogue, is_masked=self._is_masked)
+        return TileEpilogue(builder, self._plan, epilogue, form=self._form)
 
     def _emit_rows(
         self, builder: ir.IRBuilder, passed: Sequence[ir.Value], epilogue: Epilogue
@@ -97,7 +113,12 @@ class TileEpilogue:
         width = plan.vector_width
         sizes = [plan.tile_columns] if plan.column_run >= plan.tile_columns else []
         sizes += [plan.edge_columns] if plan.edge_columns else []
-        if self._is_masked and plan.column_run <= MASKED_COLUMNS * max(s % width for s in sizes):
+        if self._form.is_short and _are_written_out(plan, sizes):
+            for offset in range(0, sizes[0], width):
+                self._hand(line, row, column, index(offset), width)
+            return
+        left = max(size % width for size in sizes)
+        if self._form.is_masked and plan.column_run <= MASKED_COLUMNS * left:
             stop = self._of_tile(sizes, is_edge)
             with final_loop(builder, index(0), stop, width) as j:
                 mask = first_lanes(builder, builder.sub(stop, j), width)
@@ -144,3 +165,11 @@ class TileEpilogue:
         at = builder.add(column, offset)
         m, n = (row, at) if plan.vector_axis == "n" else (at, row)
         self._epilogue(builder, TileElements(m, n, width, value, mask))
+
+
+def _are_written_out(plan: ContractPlan, sizes: Sequence[int]) -> bool:
+    """Return whether rows are a few whole vectors, of tiles beside which a loop takes time."""
+    (first, *others), width = sizes, plan.vector_width
+    is_whole = first % width == 0 and not others
+    is_few = first <= MOST_VECTORS_WRITTEN_OUT * width
+    return is_whole and is_few and plan.k <= MOST_TERMS_WRITTEN_OUT

@@ -29,7 +29,7 @@ from symgrad.codegen.llvm.expressions import (
     emit_value,
 )
 from symgrad.codegen.llvm.lifting import Lifting
-from symgrad.codegen.llvm.masking import runs_masked
+from symgrad.codegen.llvm.masking import epilogue_form
 from symgrad.codegen.llvm.outlining import outlined
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.pieces import emit_iteration
@@ -378,9 +378,9 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
 
     lift = unlifted if scope.lifting is None else scope.lifting.lift
     apart = epilogue_apart(scope, product, epilogue_in)
-    is_masked = runs_masked(at(scope, builder, _I64(0), _I64(0)), along, product.body)
+    form = epilogue_form(at(scope, builder, _I64(0), _I64(0)), along, product.body)
     emit_contract(
         builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region,
-        meets if places else None, result_at, lift, apart, is_masked=is_masked,
+        meets if places else None, result_at, lift, apart, form,
         shift=emit_index(scope, product.shift),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.codegen.contract.epilogue import RowForm
 from symgrad.codegen.llvm.expressions import stride_of
 from symgrad.codegen.llvm.scope import KernelScope, Vector
 from symgrad.codegen.loops.language import (
@@ -30,8 +31,15 @@ from symgrad.codegen.loops.language import (
     Store,
 )
 from symgrad.cost_model import COSTLY_FLOPS
+from symgrad.cost_model.products import MOST_STATEMENTS_WRITTEN_OUT
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.records import replace
+
+
+def epilogue_form(scope: KernelScope, along: str, body: Sequence[Stmt]) -> RowForm:
+    """Return the form of what is done with vectors along a variable."""
+    is_short = len(body) <= MOST_STATEMENTS_WRITTEN_OUT and not any(map(_is_costly, body))
+    return RowForm(runs_masked(scope, along, body), is_short)
 
 
 def runs_masked(scope: KernelScope, along: str, body: Sequence[Stmt]) -> bool:

@@ -60,7 +60,8 @@ def asked_by(
 ) -> Iterator[tuple[str, Index, int]]:
     """Yield where what an iteration of `loop` asks for begins, and how many elements there are.
 
-    They are whole lines; `sizes` are the bytes of an element of each buffer.
+    They are whole lines; `sizes` are the bytes of an element of each buffer. Loops behind those
+    that ask for the end of a matrix ask for none of it: the one after would be in the way.
     """
     loops = asking_loops(around)
     names = [asking.var for asking in loops]
@@ -70,7 +71,8 @@ def asked_by(
         lines = -(-first.coefficient(around.var) * sizes[buffer] // line)
         count = -(-lines // total) * line // sizes[buffer]
         const = first.const + before * count
-        yield buffer, index_of(*first.terms, (loop.var, count), const=const), count
+        if before * count < first.coefficient(around.var):
+            yield buffer, index_of(*first.terms, (loop.var, count), const=const), count
 
 
 def _first(variable: str, access: Access, extents: dict[str, int]) -> Index | None:

@@ -148,7 +148,7 @@ class _Fusing:
         start = index_of((PIECE, each * fusion.block), (_BLOCK, fusion.block))
         body = self._body(RowBlock(fusion.block, start, kept), chunks)
         inside = (*self._clearing, For(_BLOCK, each, body, ordered=True))
-        nest = in_parts(self._loops, shared, parts, inside)
+        nest = in_parts(self._loops, shared, parts, inside, by_turns=shared == PIECE)
         params = tuple(self._params.values())
         before, behind = (self._scheduled(part, params) for part in (self._before, self._behind))
         kernel = Kernel("fused", params, (*before, nest, *behind))
@@ -364,14 +364,22 @@ def shared_loop(loops: Sequence[tuple[str, int]], threads: int) -> tuple[str, in
 
 
 def in_parts(
-    loops: Sequence[tuple[str, int]], shared: str, parts: int, body: Sequence[Stmt]
+    loops: Sequence[tuple[str, int]],
+    shared: str,
+    parts: int,
+    body: Sequence[Stmt],
+    *,
+    by_turns: bool = False,
 ) -> For:
     """Return `body` in loops, of which one is cut into parts, which come first.
 
-    Iterations of a part use the same scratch memory, one after another.
+    Iterations of a part use the same scratch memory, one after another. They are neighbours, or
+    parts have them `by_turns`: where later rows need more terms, as of a triangle, no part has all
+    the long ones.
     """
     size = dict(loops)[shared] // parts
-    whole = index_of((PART, size), (shared, 1))
+    steps = (1, parts) if by_turns else (size, 1)
+    whole = index_of(*zip((PART, shared), steps, strict=True))
     inside = map_indices(body, lambda index: substitute_variable(index, shared, whole))
     extents = ((v, size if v == shared else extent) for v, extent in loops)
     around = (For(variable, extent, (), ordered=True) for variable, extent in extents)

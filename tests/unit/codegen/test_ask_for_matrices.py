@@ -104,6 +104,32 @@ def test_other_loops_ask_for_nothing(what, by):
     assert ask_for_matrices(kernel, TARGET) == kernel
 
 
+def test_no_loop_asks_for_more_than_the_next_matrix():
+    end = SCALED.rindex("  }\n}")
+    more = """    for v in 0..512 {
+      for z in 0..64 vector(16) {
+        a: f32 = p[z]
+        y[8192*b + z] = a
+      }
+    }
+"""
+    text = (SCALED[:end] + more.replace("v", "u") + more + SCALED[end:]).replace("uector", "vector")
+    loop = only_loop(ask_for_matrices(parse_kernel(text), TARGET))
+    sizes = dict.fromkeys(("x", "w", "y"), 4)
+    asked = [list(asked_by(loop, rows, sizes, LINE)) for rows in asking_loops(loop)]
+    # 512 lines by 1,152 rows are one with each: the first 640 rows have asked for all of them.
+    assert [len(places) for places in asked] == [3, 3, 0]
+
+
+@pytest.mark.parametrize(("count", "asks"), [(8192, True), (1 << 18, False)])
+def test_scratch_memory_has_room_beside_results(count, asks):
+    """As many results as operands, in a cache of 512 KB: 128 KB of both, and scratch memory."""
+    text = SCALED.replace("w[8192*b]", "w[0]").replace("p: f32[8192]", f"p: f32[{count}]")
+    assert (" asks {" in print_kernel(ask_for_matrices(parse_kernel(text), TARGET))) == asks
+    more = SCALED.replace("p: f32[8192]", f"p: f32[{count}]")  # a third are results
+    assert " asks {" in print_kernel(ask_for_matrices(parse_kernel(more), TARGET))
+
+
 def test_a_matrix_that_reaches_into_the_next_one_is_not_asked_for():
     loop = only_loop(parse_kernel(SCALED.replace("x[8192*b]", "x[4096*b]")))
     assert set(next_matrices(loop)) == {"w", "y"}
@@ -116,11 +142,10 @@ def test_rows_outside_of_matrices_do_not_ask():
 
 
 def attention(heads: int, length: int) -> tuple[Graph, list[np.ndarray]]:
-    q, k, v, g = (sg.placeholder((heads, length, 64), name=name) for name in "qkvg")
-    y = sg.nn.scaled_dot_product_attention(q, k, v, causal=True)
-    graph = Graph([y, *sg.gradients(y, [q, k, v], grad_ys=g)], [q, k, v, g])
+    q, k, v = (sg.placeholder((heads, length, 64), name=name) for name in "qkv")
+    graph = Graph([sg.nn.scaled_dot_product_attention(q, k, v, causal=True)], [q, k, v])
     random = np.random.default_rng(0)
-    return graph, [random.normal(size=(heads, length, 64)).astype(np.float32) for _ in range(4)]
+    return graph, [random.normal(size=(heads, length, 64)).astype(np.float32) for _ in range(3)]
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
@@ -140,6 +165,13 @@ def test_a_kernel_says_why_its_rows_ask():
     step = sg.compile(graph.inputs, graph.outputs, target="x86-64-v3", threads=1)
     reasons = [reason for kernel in step.kernels for reason in kernel.reasons]
     assert any("ask for the next of 64 matrices, " in reason for reason in reasons)
+
+
+def test_attention_of_128_keys_with_gradients_does_not_ask():
+    q, k, v, g = (sg.placeholder((128, 128, 64), "float32") for _ in range(4))
+    y = sg.nn.scaled_dot_product_attention(q, k, v)
+    step = sg.compile([q, k, v, g], [y, *sg.gradients(y, [q, k, v], grad_ys=g)], threads=1)
+    assert " asks {" not in step.ir("loops")
 
 
 def test_attention_of_256_keys_asks_for_the_next_head():
