@@ -297,7 +297,7 @@ class _LoopNest:
         right = source = self._places.right_at(start, column)
         if plan.pack_right != "none":
             right = self._places.packed_panel(panel)
-        is_first = builder.icmp_signed("==", i, band[0])
+        is_first = self._asking.is_packing(builder.sub(i, band[0]), panel, is_edge)
         if plan.packs_late and not packs_within(plan):
             with builder.if_then(is_first):
                 self._emit_panel_packing(j, panels, steps)

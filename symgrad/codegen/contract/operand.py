@@ -57,12 +57,14 @@ class NextSteps:
 class AskedLines:
     """A line in so many `steps` of k: of `turns` rows that are `apart` elements apart, in turns.
 
-    Of turns there is a power of two.
+    Of turns there is a power of two. A tile that `packs` reads the next panel so, a row in so many
+    steps, and stores it as it is packed.
     """
 
     steps: int
     turns: int = 1
     apart: int = 0
+    packs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import index, scalar_type
 from symgrad.codegen.contract.lifted import PlanSizes
 from symgrad.codegen.contract.operand import Operand
+from symgrad.codegen.contract.plans.packing import packs_next
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.scratch import packed_right_offset, partial_offset
 
@@ -145,6 +146,8 @@ class TilePlaces:
         plan = self._plan
         if plan.kept_panels == 1:
             return self._packed_right
+        if packs_next(plan):
+            panel = self._builder.and_(panel, index(1))
         return self._computed(self._packed_right, panel, plan.packed_steps * plan.tile_columns)
 
     def tile_at(self, tile: ir.Value, panel: ir.Value) -> ir.Value:

@@ -18,9 +18,10 @@ from symgrad.codegen.contract.plans.asking import (
     next_places,
     right_lines_a_step,
 )
+from symgrad.codegen.contract.plans.packing import packs_next
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.rows_met import at_most
-from symgrad.cost_model.products import STEPS_A_LINE
+from symgrad.cost_model.products import ROWS_ASKED, STEPS_A_LINE
 from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import replace
 
@@ -63,6 +64,8 @@ class TileAsking:
         down = builder.sub(at.tile, at.tiles[0])
         if plan.asks_for_panel:
             return (self._part_of_next_panel(down, at.panel, at.panels),)
+        if packs_next(plan) and plan.next_source is not None:
+            return self._packed_rows(plan.next_source, down, at)
         if plan.next_source is not None:
             return (self._part_of_next_source(plan.next_source, down, at),)
         number = builder.mul(at.panel, builder.sub(at.tiles[1], at.tiles[0]))
@@ -82,6 +85,15 @@ class TileAsking:
             of_next = index(plan.next_steps.steps), row
             return self._part_of_next_steps(number, at.steps, of_next, near)
         return ()
+
+    def is_packing(self, tile: ir.Value, panel: ir.Value, is_edge: ir.Value) -> ir.Value:
+        """Return whether a tile of a band packs its panel: the first one, if no tile has before."""
+        builder = self._builder
+        is_first = builder.icmp_signed("==", tile, index(0))
+        if not packs_next(self._plan):
+            return is_first
+        is_unpacked = builder.or_(is_edge, builder.icmp_signed("==", panel, index(0)))
+        return builder.and_(is_first, is_unpacked)
 
     def _next_rows(self, i: ir.Value, steps: Extent) -> ir.Value:
         """Return where the rows of the left begin that the microkernel of tile `i` asks for.
@@ -149,6 +161,30 @@ class TileAsking:
         packed = self._part_of_next_panel(tile, at.panel, at.panels, source.lines.steps)
         is_packing = builder.icmp_signed("==", at.tiles[0], at.band[0])
         return builder.select(is_packing, begin, packed)
+
+    def _packed_rows(
+        self, source: AskedSource, tile: ir.Value, at: TileOfBlock
+    ) -> tuple[ir.Value, ...]:
+        """Return where the rows begin that a tile packs, those it asks for, and where they come.
+
+        Then comes before which step of k it packs them. The last tile may pack rows of the one
+        before again. Where the next panel is an edge, or there is none, none are packed.
+        """
+        builder, plan = self._builder, self._plan
+        following = builder.add(at.panel, index(1))
+        number = builder.add(at.panels[0], following)
+        is_inside = builder.icmp_signed("<", number, at.panels[1])
+        is_packed = builder.and_(is_inside, builder.not_(self._places.is_edge(number)))
+        number = builder.select(is_packed, number, at.panels[0])
+        rows = source.around // source.along
+        step = at_most(builder, builder.mul(tile, index(rows)), plan.k - rows + 1)
+        begin = self._places.right_at(step, self._places.column_of(number))
+        asked = self._stored.address(builder, begin, index(ROWS_ASKED * source.along))
+        panel = self._places.packed_panel(following)
+        packed = replace(self._stored, stored=plan.compute)
+        packed_at = packed.address(builder, panel, builder.mul(step, index(plan.tile_columns)))
+        steps = builder.select(is_packed, index(rows * source.lines.steps), index(0))
+        return begin, asked, packed_at, steps
 
     def _parts_of_next_product(
         self, number: ir.Value, result: ir.Value | None

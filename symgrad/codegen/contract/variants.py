@@ -40,7 +40,7 @@ from symgrad.codegen.contract.plans.asking import (
 )
 from symgrad.codegen.contract.plans.borders import inner_borders
 from symgrad.codegen.contract.plans.held import held_leaf
-from symgrad.codegen.contract.plans.packing import packs_within
+from symgrad.codegen.contract.plans.packing import packs_next, packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
@@ -261,7 +261,7 @@ def _microkernel(
         left_k=left_k,
         right=right,
         right_k=right_k,
-        tile_columns=plan.tile_columns if plan.steps_a_row and not plan.asks_for_results else 0,
+        tile_columns=plan.tile_columns if _goes_by_rows(plan) else 0,
         tile_row=0 if "tile_row" in told else plan.tile_row,
         is_streamed=plan.is_streamed,
         resumes=plan.k_blocks > 1,
@@ -291,6 +291,11 @@ def _microkernel(
         inner=inner_borders(plan),
         packs=packs,
     )
+
+
+def _goes_by_rows(plan: ContractPlan) -> bool:
+    """Return whether microkernels go through whole rows of a tile or a panel besides their own."""
+    return packs_next(plan) or (plan.steps_a_row > 0 and not plan.asks_for_results)
 
 
 def _with_more_steps(plan: ContractPlan, kernel: Microkernel) -> Microkernel:

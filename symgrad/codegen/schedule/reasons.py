@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from symgrad.codegen.contract.plans.packing import packs_next
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.kernel_costs import shared_cycles
 from symgrad.codegen.loops.access import body_flops
@@ -303,11 +304,12 @@ def _product_reason(product: Product, target: Target) -> str:
     packed = " and ".join(product.blocking.pack) or "nothing"
     plan = product_plan(product, target)
     held = ", the right held in registers" if plan.method == "held" else ""
+    ahead = ", each panel by tiles of the one before" if packs_next(plan) else ""
     rows = "; the epilogue goes through whole rows of sums that are kept" if plan.keeps_rows else ""
     return (
-        f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed{held}: at "
-        f"{plan.cycles:,.0f} cycles the cheapest way for {product.rows[1]} by {product.columns[1]} "
-        f"sums of {product.inner[1]}{rows}"
+        f"a tile of {high} by {wide} along {product.blocking.along}, {packed} packed{ahead}{held}: "
+        f"at {plan.cycles:,.0f} cycles the cheapest way for {product.rows[1]} by "
+        f"{product.columns[1]} sums of {product.inner[1]}{rows}"
     )
 
 

@@ -226,3 +226,11 @@ def test_no_bit_of_sums_in_blocks_is_another(form: str, dtype: DType) -> None:
 def test_only_measured_processors_are_so() -> None:
     for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"):
         assert not target_named(name).shares_slowly
+
+
+def test_tiles_have_no_more_rows_than_the_nearest_cache_keeps_lines_of() -> None:
+    rows, result = Operand(10, 1, 4), Operand(10, 1, 4)
+    for apart, expected in ((512, 16), (1024, 8), (500, 26)):
+        lefts = Operand(apart, 1, 4)
+        plan = plan_contract(128, 10, 512, dtypes.float32, lefts, rows, result, V4)
+        assert plan.tile_rows == expected

@@ -62,7 +62,7 @@ def emit_asking(
         _emit_asking_for_columns(builder, kernel, (asked[0], apart), step, steps)
     elif kernel.asks_for_next:
         _emit_asking_for_rows(builder, kernel, asked[0], step, steps)
-    if kernel.next_source is not None:
+    if kernel.next_source is not None and not kernel.packs_next:
         _emit_asking_for_source(builder, kernel, kernel.next_source, (asked[0], apart), span)
     if kernel.right_lines:
         ask_for_right(builder, kernel.right, asked[0], step, (steps, kernel.right_lines))

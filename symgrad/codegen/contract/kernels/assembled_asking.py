@@ -6,13 +6,15 @@ Each part is for an iteration that begins with a step of k, and finds places wit
 from __future__ import annotations
 
 from symgrad.codegen.contract.kernels.asking import elements_asked
-from symgrad.codegen.contract.kernels.assembled_steps import Statement
+from symgrad.codegen.contract.kernels.assembled_steps import Statement, instruction
+from symgrad.codegen.contract.kernels.next_panel import NextPanel
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.walking import Walk
+from symgrad.codegen.contract.operand import AskedLines
 from symgrad.cost_model.products import STEPS_A_LINE
 
-# A label to go to from before it, after which an iteration goes on.
-_BEHIND = "9"
+# Labels to go to from before them, after which an iteration goes on.
+_BEHIND, _PACKED = "9", "10"
 
 
 def can_ask(kernel: Microkernel) -> bool:
@@ -49,7 +51,9 @@ def write_asking_for_panel(
     statement: Statement, kernel: Microkernel, operands: Walk, steps: int
 ) -> None:
     """Ask for lines of the next panel, as it is packed, or of what it is packed from."""
-    if kernel.next_source is not None:
+    if operands.next_panel is not None:
+        _write_packing(statement, kernel, operands.next_panel, steps)
+    elif kernel.next_source is not None:
         _write_source(statement, kernel, operands, steps)
     if kernel.asks_for_panel:
         place = statement.scratch[0]
@@ -76,6 +80,45 @@ def _write_source(statement: Statement, kernel: Microkernel, operands: Walk, ste
     statement.write(f"prefetcht1 ({begin},{line},{size})")
     for _ in range(1, max(1, steps // source.steps)):
         statement.write(f"addq {along}, {line}", f"prefetcht1 ({begin},{line},{size})")
+
+
+def _write_packing(statement: Statement, kernel: Microkernel, panel: NextPanel, steps: int) -> None:
+    """Pack rows of the next panel, each after so many steps of k, and ask for some behind.
+
+    They go through the registers that a row of this panel comes to be read to.
+    """
+    source, (row, place, *_) = kernel.next_source, statement.scratch
+    assert source is not None, "its rows are packed"
+    target, size = kernel.left.target, kernel.right.stored.itemsize
+    nbytes, width = target.vector_bytes, kernel.tile_columns * size
+    asked = [*range(0, width, target.memory.line_bytes), width - size]
+    vectors = statement.vectors[kernel.rows * kernel.vectors :]
+    load, store = (instruction(kernel, name) for name in ("vmovup", "vmovap"))
+    statement.write(f"cmpq {statement.number(panel.stop)}, {statement.step}", f"jge {_PACKED}f")
+    for number in range(max(1, steps // source.steps)):
+        _write_row_number(statement, source, number, statement.number(panel.along))
+        at = f"({statement.pointer(panel.asked, place)},{row},{size})"
+        statement.write(*(f"prefetcht0 {start or ''}{at}" for start in asked))
+        for first in range(0, width, len(vectors) * nbytes):
+            starts = range(first, min(first + len(vectors) * nbytes, width), nbytes)
+            parts = list(zip(starts, vectors, strict=False))
+            if first:
+                _write_row_number(statement, source, number, statement.number(panel.along))
+            at = f"({statement.pointer(panel.source, place)},{row},{size})"
+            statement.write(*(f"{load} {start or ''}{at}, {vector}" for start, vector in parts))
+            _write_row_number(statement, source, number, f"$${kernel.tile_columns}")
+            at = f"({statement.pointer(panel.packed, place)},{row},{size})"
+            statement.write(*(f"{store} {vector}, {start or ''}{at}" for start, vector in parts))
+    statement.write(f"{_PACKED}:")
+
+
+def _write_row_number(statement: Statement, source: AskedLines, number: int, apart: str) -> None:
+    """Find how many elements behind the first row that one is which iterations have in turn."""
+    row = statement.scratch[0]
+    statement.write(f"movq {statement.step}, {row}", f"shrq $${_log2(source.steps)}, {row}")
+    if number:
+        statement.write(f"addq $${number}, {row}")
+    statement.write(f"imulq {apart}, {row}")
 
 
 def _write_results(statement: Statement, kernel: Microkernel, operands: Walk) -> None:

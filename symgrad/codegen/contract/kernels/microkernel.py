@@ -25,6 +25,7 @@ from symgrad.codegen.contract.kernels.asking import (
 )
 from symgrad.codegen.contract.kernels.assembled import emit_assembled, is_assembled
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
+from symgrad.codegen.contract.kernels.next_panel import NextPanel
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.spans import TermSpan, emit_inside, emit_next
 from symgrad.codegen.contract.kernels.steps import either, emit_step, emit_steps
@@ -56,13 +57,14 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     Where k is in pieces it has one argument more, the first step of k, and one for each distance
     that it is told. One that asks for the next tile or panel has another, where that begins, or one
     for each operand. One that asks for what the next epilogue meets has a table of it and the
-    number of its last entry. For each inner border come two more, from which to which step of its
-    digit terms are needed. The last ones of a kernel that packs say where, and how far rows of the
-    right are apart.
+    number of its last entry. One that packs rows of the next panel has three places, and the step
+    of k before which it does so. For each inner border come two more, from which to which step of
+    its digit terms are needed. The last ones of a kernel that packs say where, and how far rows of
+    the right are apart.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * ((kernel.piece is not None) + len(kernel.told))
-    kinds += [POINTER] * kernel.places_asked
+    kinds += [POINTER] * kernel.places_asked + [INDEX] * kernel.packs_next
     is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
     kinds += [POINTER, INDEX] * is_told
     kinds += [INDEX, INDEX] * len(kernel.inner) + [POINTER, INDEX] * kernel.packs
@@ -76,6 +78,7 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     if is_told:
         *rest, table, last = rest
         met = Met(table, last)
+    packs_until = rest.pop() if kernel.packs_next else None
     asked = tuple(rest[len(rest) - kernel.places_asked :])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
@@ -83,6 +86,10 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
         told["right_k"] = right_k
     operands = walk_of(builder, kernel, (left, right), asked, told)
     operands = operands._replace(met=met, packed=packed)
+    if packs_until is not None:
+        begin, ahead, place_of_next = asked
+        panel = NextPanel(begin, ahead, place_of_next, operands.apart, packs_until)
+        operands = operands._replace(next_panel=panel)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
     if kernel.asks_for_results:
         stop = index(kernel.rows * kernel.steps_a_row)

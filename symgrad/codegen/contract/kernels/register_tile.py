@@ -91,8 +91,19 @@ class Microkernel:
         """Places that the kernel is told of, where what it asks for begins; Met has its own."""
         if self.next_steps is not None:
             return 2
+        if self.packs_next:
+            return 3
         is_part = self.asks_for_panel or self.next_source is not None or self.right_lines > 0
         return int(self.asks_for_next or is_part) + len(self.next_bytes)
+
+    @property
+    def packs_next(self) -> bool:
+        """Whether the kernel packs rows of the next panel.
+
+        It is told where these begin, those that it asks for meanwhile, where they come to be, and
+        before which step of k it does so.
+        """
+        return self.next_source is not None and self.next_source.packs
 
     @property
     def is_written_out(self) -> bool:

@@ -20,6 +20,7 @@ from symgrad.codegen.contract.kernels.asking import (
     emit_asking_for_met,
     emit_asking_for_results,
 )
+from symgrad.codegen.contract.kernels.next_panel import NextPanel, emit_packing_next
 from symgrad.codegen.contract.kernels.register_tile import Microkernel, Told
 from symgrad.codegen.target import Target
 
@@ -37,7 +38,7 @@ class Walk(NamedTuple):
     what is asked for of it is `right_ahead`. Steps of what is asked for of the next tile or panel
     are `apart`. Of a left whose rows are a distance apart that is told, `rows` are multiples of it
     in bytes, and `lower` are the rows below that each begin as many as one pointer reaches. The
-    right is packed where `packed` says, if it is.
+    right is packed where `packed` says, if it is, and rows of the `next_panel`.
     """
 
     left: ir.Value
@@ -53,6 +54,7 @@ class Walk(NamedTuple):
     met: Met | None = None
     results: AskedResults | None = None
     packed: ir.Value | None = None
+    next_panel: NextPanel | None = None
 
 
 def scales_distances(target: Target) -> bool:
@@ -180,6 +182,8 @@ def ask(
     builder: ir.IRBuilder, kernel: Microkernel, operands: Walk, steps: tuple[ir.Value, int]
 ) -> None:
     """Ask for what is multiplied or stored later, in a step of k and so many that follow it."""
+    if operands.next_panel is not None:
+        emit_packing_next(builder, kernel, operands.next_panel, steps)
     emit_asking(builder, kernel, operands.asked, operands.apart, steps)
     if operands.results is not None:
         emit_asking_for_results(builder, kernel, operands.results, steps[0])

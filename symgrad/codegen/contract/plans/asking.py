@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from symgrad.codegen.contract.operand import AskedLines, AskedRows, AskedSource, NextSteps
 from symgrad.codegen.contract.plans.blocks import has_digits
+from symgrad.codegen.contract.plans.packing import packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model.products import (
     FEW_PANELS,
+    MOST_STEPS_A_PACKED_ROW,
     MOST_STEPS_A_RIGHT_LINE,
     SHORT_PIECE,
     STEPS_A_LINE,
@@ -68,6 +70,28 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
         right=AskedRows(right.row_stride, -(-plan.columns // turns)),
     )
     return replace(plan, asks_for_next=False, next_steps=steps)
+
+
+def can_pack_next(plan: ContractPlan, target: Target) -> bool:
+    """Return whether the tiles of a panel can pack the next one, instead of asking for its lines.
+
+    Lines of a panel that are asked for long before share few sets of the second-level cache with
+    those of other rows: where the shared cache is slow, those that it has dropped cost more than to
+    pack each row when its lines come. All tiles have all terms.
+    """
+    source = plan.next_source
+    is_read_once = plan.kept_panels == 1 and plan.k_blocks == 1 and packs_within(plan)
+    is_whole = plan.tile_columns % plan.lanes == 0 and plan.column_run >= 2 * plan.tile_columns
+    is_asked = source is not None and source.lines.turns == 1
+    return target.shares_slowly and is_asked and is_read_once and is_whole
+
+
+def packing_next(plan: ContractPlan) -> ContractPlan:
+    """Return a plan of which tiles pack the next panel, each the same number of its rows."""
+    steps = min(1 << plan.row_tiles.bit_length() - 1, MOST_STEPS_A_PACKED_ROW)
+    along, rows = plan.right.row_stride, -(-plan.k // plan.row_tiles)
+    lines = AskedLines(steps, packs=True)
+    return replace(plan, next_source=AskedSource(lines, along, 1, 0, rows * along, plan.row_tiles))
 
 
 def can_ask_for_product(plan: ContractPlan, target: Target) -> bool:

@@ -109,6 +109,11 @@ def packs_within(plan: ContractPlan) -> bool:
     return plan.packs_late and plan.pack_right == "copy" and plan.dtype == plan.compute
 
 
+def packs_next(plan: ContractPlan) -> bool:
+    """Return whether the tiles of a panel pack the next one."""
+    return plan.next_source is not None and plan.next_source.lines.packs
+
+
 def is_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether each of many steps of k lies on another page in the left."""
     apart = abs(plan.left.column_stride) * plan.dtype.itemsize

@@ -293,9 +293,10 @@ class ContractPlan:
 
     @property
     def kept_panels(self) -> int:
-        """Packed panels of the right that are in memory: one if no other block reads it."""
+        """Packed panels of the right in memory: one, or that and the next, if each is read once."""
         is_read_once = self.packs_late and self.block_tiles >= self.band_tiles
-        return 1 if is_read_once and not self.rows_first else self.block_panels
+        kept = 2 if self.next_source is not None and self.next_source.lines.packs else 1
+        return kept if is_read_once and not self.rows_first else self.block_panels
 
     @property
     def k_piece(self) -> int:

@@ -16,6 +16,8 @@ from symgrad.codegen.contract.methods import GoesOn
 from symgrad.codegen.contract.plans.asking import (
     can_ask_for_product,
     can_meet_next,
+    can_pack_next,
+    packing_next,
     with_next_steps,
 )
 from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
@@ -96,6 +98,7 @@ def _kept(asked: _Asked, plan: ContractPlan) -> ContractPlan:
 
 def _planned(product: Product, target: Target) -> ContractPlan:
     plan = _plan_by_runs(product, target)
+    packs_next = can_pack_next(plan, target) and not product.borders
     if product.parallel is not None and product.parallel.by is not None:
         plan = in_parts(plan, product.parallel, target)
     borders = _padding_of(product)
@@ -108,6 +111,9 @@ def _planned(product: Product, target: Target) -> ContractPlan:
         asks = goes_on == "rows"
         plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
         plan = replace(plan, next_source=None)
+    packs_next = packs_next and can_pack_next(plan, target)
+    if packs_next and _tiles_of_part(product, plan) == plan.row_tiles:
+        plan = packing_next(plan)
     plan = with_next_steps(plan, _tiles_of_part(product, plan))
     plan = _without_followed(plan, target)
     plan = _with_results(product, plan, target)

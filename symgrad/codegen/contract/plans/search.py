@@ -282,19 +282,20 @@ def _tile_shapes(plan: ContractPlan, target: Target) -> Iterator[tuple[float, in
     runs = plan.rows // row_run * (plan.columns // plan.column_run)
     pieces = plan.k // max(plan.k_run, 1) if plan.left.column_digits else 0
     apart = abs(plan.left.row_stride) * plan.dtype.itemsize
-    # Rows that lie a whole page apart fall on one set of the first-level cache.
     memory = target.memory
     is_packed = plan.pack_left in ("copy", "transpose")
     of_line = plan.compute.itemsize / memory.line_bytes if is_packed else 0.0
     is_late = not is_packed and reads_late(plan, target)
-    conflicts = apart > 0 and apart % memory.page_bytes == 0 and not is_packed
+    # Rows that lie a page apart fall on one set of the first-level cache, half a page on two.
+    are_lines = apart > 0 and apart % memory.line_bytes == 0 and not is_packed
+    kept = memory.lines_kept(apart) if are_lines else plan.rows
     # Registers for an element of the left, and for a product where the multiplication and the
     # addition are two instructions.
     spare = 1 if target.has_fma and plan.compute.is_float else 2
     for across in range(1, min(vectors, 8) + 1):
         highest = (target.vector_registers - across - spare) // across
-        if conflicts and plan.rows > memory.l1_ways:
-            highest = min(highest, memory.l1_ways)
+        if plan.rows > kept:
+            highest = min(highest, kept)
         if highest < 1:
             return
         highest = _whole_lines(plan, highest, memory)
