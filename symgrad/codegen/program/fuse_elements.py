@@ -85,7 +85,7 @@ class _Elements:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Touched:
+class _Accessed:
     """The arguments of a launch, and of an elementwise one how often an iteration loads each.
 
     They are asked about once for each launch nearby, and sets that meet need no hashes anew.
@@ -112,7 +112,7 @@ class _Launches:
         self._target = target
         self._uses = Counter(program.mentions)
         self._elements: dict[str, _Elements | None] = {}
-        self._touched: dict[Launch, _Touched] = {}
+        self._accessed: dict[Launch, _Accessed] = {}
         self._made = 0
         self.names = KernelNames(program.kernels)
 
@@ -181,15 +181,15 @@ class _Launches:
 
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
-        touched = self._touched_by(second)
-        if written.isdisjoint(touched.arguments):
+        accessed = self._accessed_by(second)
+        if written.isdisjoint(accessed.arguments):
             return False
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False
-        shared = self._touched_by(first).read - written
+        shared = self._accessed_by(first).read - written
         handed_on, loaded = (
-            sum([touched.loads[argument] for argument in touched.read & known])
+            sum([accessed.loads[argument] for argument in accessed.read & known])
             for known in (written, shared)
         )
         saved = handed_on * STATEMENTS_AN_ACCESS + loaded * STATEMENTS_A_SHARED_LOAD
@@ -198,8 +198,8 @@ class _Launches:
         arguments = {*first.arguments, *second.arguments}
         return len(arguments - self._unread(first, second)) <= MOST_STREAMS_BETWEEN
 
-    def _touched_by(self, launch: Launch) -> _Touched:
-        known = self._touched.get(launch)
+    def _accessed_by(self, launch: Launch) -> _Accessed:
+        known = self._accessed.get(launch)
         if known is None:
             elements = self._elements_of(launch)
             pairs = zip(launch.kernel.params, launch.arguments, strict=True)
@@ -207,8 +207,8 @@ class _Launches:
             for param, argument in pairs:
                 if param.mode == "in":
                     loads[argument] += 0 if elements is None else elements.loads[param.name]
-            known = _Touched(frozenset(launch.arguments), frozenset(loads), loads)
-            self._touched[launch] = known
+            known = _Accessed(frozenset(launch.arguments), frozenset(loads), loads)
+            self._accessed[launch] = known
         return known
 
     def _unread(self, first: Launch, second: Launch) -> set[Argument]:
