@@ -12,9 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from symgrad.codegen.llvm.module import STEP
+from symgrad.codegen.native.forks import held_over_forks
 from symgrad.codegen.target import Target, target_named
 from symgrad.records import dataclass
 
@@ -30,6 +32,9 @@ _MOST_BLOCKS_NUMBERED = 128
 _MOST_BLOCKS_OF_A_STEP = 32
 
 _library_numbers = itertools.count()
+
+# It is taken around each call of LLVM, whose own locks and memory are in order between two.
+held_over_forks(ffi.lib._lock)
 
 
 def optimize(

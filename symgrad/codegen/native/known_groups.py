@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import marshal
 from collections import OrderedDict
-from threading import Lock
 from typing import Any
 
 from symgrad.codegen.loops.encoding import Encoder, Row, decoded
 from symgrad.codegen.native.compiler_version import compiler_version
+from symgrad.codegen.native.forks import held_over_forks
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
 from symgrad.codegen.native.objects import made_for
 from symgrad.codegen.program.kept_groups import KeptGroup
@@ -25,7 +25,7 @@ from symgrad.codegen.target import Target
 _MAX_KEPT = 128  # of a key in an entry; one that would have more is begun anew
 _MAX_KINDS = 256  # that a process keeps in memory
 
-_lock = Lock()
+_lock = held_over_forks()
 
 
 class _Kind:

@@ -14,13 +14,13 @@ import marshal
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cached_property, lru_cache
-from threading import Lock
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernels.leaf_functions import Leaf, known_as
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.native.compiler_version import compiler_version, leaf_version
+from symgrad.codegen.native.forks import held_over_forks
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
 from symgrad.codegen.native.objects import leaves_made_for, made_for
 from symgrad.codegen.native.packed_store import Precompiled
@@ -28,7 +28,7 @@ from symgrad.codegen.target import Target
 
 _MAX_NOTED = 4096  # leaf functions of one entry; one that would have more is begun anew
 
-_lock = Lock()
+_lock = held_over_forks()
 
 
 class _Noted:

@@ -67,6 +67,34 @@ assert count().tolist() == [5.0, 5.0]
     run_program(_HEAD + source)
 
 
+def test_a_process_that_is_forked_while_another_thread_compiles_can_compile():
+    source = """
+import signal
+from llvmlite.binding import ffi
+from symgrad.codegen.native import known_groups, known_leaves
+begun, x = threading.Event(), sg.placeholder((3, 3))
+
+def compile():
+    with ffi.lib._lock, known_groups._lock, known_leaves._lock:
+        begun.set()
+        time.sleep(0.5)
+
+thread = threading.Thread(target=compile)
+sg.compile([x], x @ x + 1)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    assert all(known._lock.acquire(timeout=5) for known in (known_groups, known_leaves))
+    step = sg.compile([x], x @ x + 2, cache=False)
+    os._exit(int(step(np.ones((3, 3), np.float32))[0, 0]) - 5)
+thread.join()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    run_program(_HEAD + source)
+
+
 def test_a_callback_may_fork():
     source = """
 import ctypes
