@@ -4,10 +4,10 @@
 
 becomes
 
-    %passed.0 = load ptr, ptr %at.0          what is 8 bytes in front of the table
-    %passed.1 = load ptr, ptr %at.1          what is 16 bytes in front of it
-    %passed.2 = load i64, ptr %at.2
-    call void %passed.0(ptr %.6, ptr %passed.1, i64 %passed.2)
+    %passed0 = load ptr, ptr %at0          what is 8 bytes in front of the table
+    %passed1 = load ptr, ptr %at1          what is 16 bytes in front of it
+    %passed2 = load i64, ptr %at2
+    call void %passed0(ptr %.6, ptr %passed1, i64 %passed2)
 
 So of a step that is compiled for many sizes of a batch most entries have the code of the first one:
 they call other kernels, pass other sizes to them and have their temporaries at other places.
@@ -77,14 +77,14 @@ class _Conversion:
                 kind = "i64"
             else:
                 self.passed.append(_in_64_bits(kind, bits))
-            place = f"%at.{number} = getelementptr inbounds i8, ptr %.2, i64 {-8 * (number + 1)}"
+            place = f"%at{number} = getelementptr inbounds i8, ptr %.2, i64 {-8 * (number + 1)}"
             loads.extend(
-                [f"  {place}", f"  %passed.{number} = load {kind}, ptr %at.{number}, align 8"]
+                [f"  {place}", f"  %passed{number} = load {kind}, ptr %at{number}, align 8"]
             )
             is_callee = symbol is not None and not found[0].startswith("ptr ")
-            return f"%passed.{number}" if is_callee else f"{kind} %passed.{number}"
+            return f"%passed{number}" if is_callee else f"{kind} %passed{number}"
 
-        converted = _PASSED.sub(load, line)
+        converted = _PASSED.sub(load, line)  # names without a dot are no builder's
         return [*loads, converted]
 
 

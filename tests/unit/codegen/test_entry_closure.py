@@ -70,11 +70,9 @@ def test_what_is_passed_is_loaded_from_in_front_of_the_table():
     assert KERNEL not in found.text
     assert LEAF not in found.text
     lines = found.text.splitlines()
-    assert "  %at.4 = getelementptr inbounds i8, ptr %.2, i64 -40" in lines
-    assert "  %passed.4 = load float, ptr %at.4, align 8" in lines
-    assert re.search(
-        r"call void %passed\.1\(ptr %\.5, ptr %passed\.2, i64 %passed\.3, ", found.text
-    )
+    assert "  %at4 = getelementptr inbounds i8, ptr %.2, i64 -40" in lines
+    assert "  %passed4 = load float, ptr %at4, align 8" in lines
+    assert re.search(r"call void %passed1\(ptr %\.5, ptr %passed2, i64 %passed3, ", found.text)
     assert "  %.3 = getelementptr inbounds ptr, ptr %.2, i64 1" in lines
 
 
@@ -144,6 +142,18 @@ def test_where_an_object_is_damaged_a_program_is_compiled_again(tmp_path: Path) 
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     forget()
     assert trained()[1] == wanted
+
+
+def test_names_of_what_is_passed_are_no_names_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A module that LLVM refuses would be compiled in another way, unseen.
+    monkeypatch.setattr(objects.ObjectsOfKernels, "made_anew", lambda *_: pytest.fail("refused"))
+    x, at = sg.placeholder((50,)), sg.placeholder((3,), "int64")
+    for scan in (sg.cumsum, sg.cumprod):
+        checked = [(x * (number + 2.5))[at + number] for number in range(6)]
+        step = sg.compile([x, at], [*checked, scan(x)], opt_level=0)
+        assert "passed." in step.ir("llvm")
+        step(np.ones(50, np.float32), np.array([1, 2, 3]))
+    assert len(step.executable.code.passed) > 12
 
 
 def test_a_failure_in_a_kernel_of_another_program_is_returned():
