@@ -33,10 +33,10 @@ def slowly(plan: ContractPlan, target: Target) -> bool:
 @pytest.fixture
 def shares_slowly() -> Iterator[None]:
     """Plan for a shared cache that is slow, whatever the target says."""
-    products._planned.cache_clear()
+    products._plans.clear()
     with mock.patch.object(products, "can_pack_next", side_effect=slowly):
         yield
-    products._planned.cache_clear()
+    products._plans.clear()
 
 
 def product(m: int, n: int, k: int, dtype: str = "float32", *, is_plain: bool = False) -> Graph:
