@@ -86,12 +86,12 @@ class _Elements:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Accessed:
-    """The arguments of a launch, and of an elementwise one how often an iteration loads each.
+    """What an elementwise launch reads, and how often an iteration loads each of that.
 
-    They are asked about once for each launch nearby, and sets that meet need no hashes anew.
+    It is asked about once for each launch nearby that hands something on, and sets that meet need
+    no hashes anew.
     """
 
-    arguments: frozenset[Argument]
     read: frozenset[Argument]
     loads: Mapping[Argument, int]
 
@@ -112,6 +112,7 @@ class _Launches:
         self._target = target
         self._uses = Counter(program.mentions)
         self._elements: dict[str, _Elements | None] = {}
+        self._touched: dict[Launch, frozenset[Argument]] = {}
         self._accessed: dict[Launch, _Accessed] = {}
         self._made = 0
         self.names = KernelNames(program.kernels)
@@ -181,13 +182,15 @@ class _Launches:
 
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
-        accessed = self._accessed_by(second)
-        if written.isdisjoint(accessed.arguments):
+        if second not in self._touched:
+            self._touched[second] = frozenset(second.arguments)
+        if written.isdisjoint(self._touched[second]):
             return False
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False
-        shared = self._accessed_by(first).read - written
+        accessed = self._accessed_by(second, two)
+        shared = self._accessed_by(first, one).read - written
         handed_on, loaded = (
             sum([accessed.loads[argument] for argument in accessed.read & known])
             for known in (written, shared)
@@ -198,16 +201,15 @@ class _Launches:
         arguments = {*first.arguments, *second.arguments}
         return len(arguments - self._unread(first, second)) <= MOST_STREAMS_BETWEEN
 
-    def _accessed_by(self, launch: Launch) -> _Accessed:
+    def _accessed_by(self, launch: Launch, elements: _Elements) -> _Accessed:
         known = self._accessed.get(launch)
         if known is None:
-            elements = self._elements_of(launch)
             pairs = zip(launch.kernel.params, launch.arguments, strict=True)
             loads: Counter[Argument] = Counter()
             for param, argument in pairs:
                 if param.mode == "in":
-                    loads[argument] += 0 if elements is None else elements.loads[param.name]
-            known = _Accessed(frozenset(launch.arguments), frozenset(loads), loads)
+                    loads[argument] += elements.loads[param.name]
+            known = _Accessed(frozenset(loads), loads)
             self._accessed[launch] = known
         return known
 
