@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from symgrad.graph.build import outer_tensors
+from symgrad.graph.build import current_region, outer_tensors
 from symgrad.graph.gradient_registry import has_gradient
 from symgrad.graph.leaf import constant_op
 from symgrad.graph.node import Node, Tensor
@@ -39,7 +39,7 @@ def _reason(y: Tensor, x: Tensor, outer: Mapping[Tensor, Tensor]) -> str | None:
         return f"only floats carry a gradient{_place(x.node)}"
     order = topological([y], (), outer)
     if y not in _dependents(order, x, outer):
-        return f"{_unused(order, x)}{_place(x.node)}"
+        return _beyond_reach(y, x) or f"{_unused(order, x)}{_place(x.node)}"
     live = live_tensors(order, [x], (), outer)
     if y not in live:
         node, output = _first_cut(order, y, live, outer)
@@ -75,6 +75,20 @@ def _dependents(order: Sequence[Node], x: Tensor, outer: Mapping[Tensor, Tensor]
         if any(t in found for t in operands_of(node, outer)):
             found.update(node.outputs)
     return found
+
+
+def _beyond_reach(y: Tensor, x: Tensor) -> str | None:
+    """Say which of y and x is of a region that is not open, as the body of a loop that was built.
+
+    What is outside of a region is computed from its results, whatever they are made of.
+    """
+    here = current_region()
+    for name, tensor in ("x", x), ("y", y):
+        owner = tensor.node.region
+        if owner is not None and not owner.encloses(here):
+            closed = f"{name} is of region {owner.name!r}, which is not open here"
+            return f"{closed}: return it, or differentiate within{_place(tensor.node)}"
+    return None
 
 
 def _unused(order: Sequence[Node], x: Tensor) -> str:

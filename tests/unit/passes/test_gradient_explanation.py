@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import symgrad as sg
 from symgrad.graph import dtypes
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Node, Tensor
@@ -67,3 +68,19 @@ def test_explain_none_names_the_rule_that_gave_none(x):
 
 def test_explain_none_admits_that_there_is_a_gradient(x):
     assert explain_none(square(x), x).endswith("is not None")
+
+
+@pytest.mark.parametrize("of", ["x", "y"])
+def test_explain_none_names_the_region_that_is_not_open(x, of):
+    kept: list[Tensor] = []
+
+    def body(i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+        kept.append(s * 2.0)
+        return i + 1, kept[-1]
+
+    y = sg.while_loop(lambda i, s: i < 3, body, (0, x))[1]
+    y, x = (kept[0], x) if of == "y" else (y, kept[0])
+    assert gradients(y, x) == [None]
+    text = explain_none(y, x)
+    assert f"is None: {of} is of region 'body', which is not open here" in text
+    assert "--> test_gradient_explanation.py:" in text
