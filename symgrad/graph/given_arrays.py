@@ -85,12 +85,20 @@ def without_axes(value: Any) -> Any:
 def as_int(value: Any) -> int | None:
     """Return an integer, also NumPy's and that of an array of no axes, as an int.
 
-    None for every other value, of which a bool is one: who asks says what the number is for.
+    None for every other value, of which a bool is one, and a time of NumPy, though `Integral`: who
+    asks says what the number is for.
     """
     if type(value) is int:
         return value
     value = without_axes(value)
-    return None if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
+    is_other = isinstance(value, bool | np.timedelta64) or not isinstance(value, Integral)
+    return None if is_other else int(value)
+
+
+def int_if_one(value: Any) -> Any:
+    """Return what `as_int` does, and other values as they are: small integers of NumPy overflow."""
+    number = as_int(value)
+    return value if number is None else number
 
 
 def integer_limits(dtype: DType) -> tuple[int, int] | None:

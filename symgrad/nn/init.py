@@ -139,15 +139,16 @@ def orthogonal(
     True
     """
     fan_in, _ = _fans("orthogonal", shape, layout)
-    is_first = len(shape) > 2 and layout == "NCHW"
-    outputs = shape[0] if is_first else shape[-1]
-    rows = fan_in if math.prod(shape) else 0
+    sizes = _sizes("orthogonal", shape)
+    is_first = len(sizes) > 2 and layout == "NCHW"
+    outputs = sizes[0] if is_first else sizes[-1]
+    rows = fan_in if math.prod(sizes) else 0
     drawn = _generator("orthogonal", seed).standard_normal((max(rows, outputs), min(rows, outputs)))
     q, r = np.linalg.qr(drawn)
     # Of the two signs of each column QR takes one; these make all matrices equally likely.
     q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
     matrix = gain * (q if rows >= outputs else q.T)
-    return _rounded("orthogonal", (matrix.T if is_first else matrix).reshape(tuple(shape)), dtype)
+    return _rounded("orthogonal", (matrix.T if is_first else matrix).reshape(sizes), dtype)
 
 
 def truncated_normal(
@@ -167,9 +168,9 @@ def truncated_normal(
     np.True_
     """
     _check_layout("truncated_normal", layout)
-    _check_sizes("truncated_normal", shape)
+    sizes = _sizes("truncated_normal", shape)
     generator = _generator("truncated_normal", seed)
-    drawn = generator.standard_normal(tuple(shape))
+    drawn = generator.standard_normal(sizes)
     while (is_beyond := np.abs(drawn) > 2).any():
         drawn[is_beyond] = generator.standard_normal(int(is_beyond.sum()))
     return _rounded("truncated_normal", std * drawn, dtype)
@@ -178,14 +179,14 @@ def truncated_normal(
 def _fans(op: str, shape: Sequence[int], layout: KernelLayout) -> tuple[int, int]:
     """Return fan-in and fan-out, at least 1 each."""
     _check_layout(op, layout)
-    _check_sizes(op, shape)
-    if len(shape) < 2:
-        problem = f"shape {tuple(shape)} has no axes of inputs and outputs"
+    sizes = _sizes(op, shape)
+    if len(sizes) < 2:
+        problem = f"shape {sizes} has no axes of inputs and outputs"
         raise ShapeError(op, problem, source=user_source())
-    if layout == "NCHW" and len(shape) > 2:
-        outputs, inputs, *window = shape
+    if layout == "NCHW" and len(sizes) > 2:
+        outputs, inputs, *window = sizes
     else:
-        *window, inputs, outputs = shape
+        *window, inputs, outputs = sizes
     size = math.prod(window)
     return max(1, size * inputs), max(1, size * outputs)
 
@@ -196,12 +197,16 @@ def _check_layout(op: str, layout: str) -> None:
         raise GraphError(op, problem, source=user_source())
 
 
-def _check_sizes(op: str, shape: Sequence[int]) -> None:
-    sizes: Sequence[object] = shape
-    for size in sizes:
+def _sizes(op: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return a shape as ints: what products of NumPy's integers overflow, those of ints do not."""
+    given: Sequence[object] = shape
+    sizes = []
+    for size in given:
         number = as_int(size)
         if number is None or number < 0:
             raise ShapeError(op, f"{size!r} is no size", source=user_source())
+        sizes.append(number)
+    return tuple(sizes)
 
 
 def _generator(op: str, seed: int) -> np.random.Generator:

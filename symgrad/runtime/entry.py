@@ -19,7 +19,7 @@ import ctypes
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any
 
 from symgrad.codegen.native.compiler_version import caller_version, kept_text
@@ -31,6 +31,7 @@ from symgrad.codegen.native.objects import (
     precompile_final,
 )
 from symgrad.codegen.target import Target, target_named
+from symgrad.forks import cached_property
 from symgrad.runtime.entry_checks import BIND, OVERLAP, emit_checks_module
 from symgrad.runtime.entry_code import (
     LOCKED,

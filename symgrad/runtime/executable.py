@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from symgrad.errors import (
     TapeError,
     user_source,
 )
+from symgrad.forks import cached_property
 from symgrad.graph.aligned import aligned_copy, aligned_empty
 from symgrad.graph.effects import has_effects
 from symgrad.graph.foreign_calls import locate

@@ -90,7 +90,7 @@ def _level(opt_level: int) -> int:
     level = as_int(opt_level)
     if level is None or level not in range(4):
         raise CompileError(
-            "compile", f"opt_level {opt_level} is none of 0, 1, 2, 3", source=user_source()
+            "compile", f"opt_level {opt_level!r} is none of 0, 1, 2, 3", source=user_source()
         )
     return level
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.kernels.leaf_functions import Leaf
 from symgrad.codegen.llvm.entry_closure import EntryClosure, entry_closure
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel, Passed
 from symgrad.codegen.llvm.similar_kernels import SIMILAR
+from symgrad.forks import cached_property
 
 _REFERENCE = re.compile(r'@"([^"]*)"')
 _METADATA = re.compile(r"!(\d+)\b")

@@ -16,8 +16,8 @@ from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from symgrad.codegen.llvm.module import STEP
-from symgrad.codegen.native.forks import held_over_forks
 from symgrad.codegen.target import Target, target_named
+from symgrad.forks import held_over_forks
 from symgrad.records import dataclass
 
 # How many libraries one linker takes; see Note [Memory of compiling].

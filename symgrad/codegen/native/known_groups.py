@@ -15,12 +15,12 @@ from typing import Any
 
 from symgrad.codegen.loops.encoding import Encoder, Row, decoded
 from symgrad.codegen.native.compiler_version import compiler_version
-from symgrad.codegen.native.forks import held_over_forks
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
 from symgrad.codegen.native.objects import made_for
 from symgrad.codegen.program.kept_groups import KeptGroup
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import Target
+from symgrad.forks import held_over_forks
 
 _MAX_KEPT = 128  # of a key in an entry; one that would have more is begun anew
 _MAX_KINDS = 256  # that a process keeps in memory

@@ -13,18 +13,18 @@ import json
 import marshal
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernels.leaf_functions import Leaf, known_as
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.native.compiler_version import compiler_version, leaf_version
-from symgrad.codegen.native.forks import held_over_forks
 from symgrad.codegen.native.object_store import EntryKey, ObjectStore, digest_of, object_store
 from symgrad.codegen.native.objects import leaves_made_for, made_for
 from symgrad.codegen.native.packed_store import Precompiled
 from symgrad.codegen.target import Target
+from symgrad.forks import cached_property, held_over_forks
 
 _MAX_NOTED = 4096  # leaf functions of one entry; one that would have more is begun anew
 

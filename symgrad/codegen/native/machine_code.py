@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from threading import Lock
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
@@ -16,6 +15,7 @@ from symgrad.codegen.native.object_store import ObjectStore, object_store
 from symgrad.codegen.native.objects import ObjectsOfKernels, ProgramObjects, compile_module
 from symgrad.codegen.native.team import team_symbols
 from symgrad.codegen.target import Target
+from symgrad.forks import held_over_forks
 from symgrad.records import dataclass
 
 
@@ -39,7 +39,7 @@ _NO_LEAVES: Mapping[str, LoadedCode] = MappingProxyType({})
 _leaves: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
 # Likewise entries that are closures, and the kernels of an object, by the digests of objects.
 _closed: WeakValueDictionary[tuple[str, Target, int], LoadedCode] = WeakValueDictionary()
-_lock = Lock()
+_lock = held_over_forks()
 
 _CACHE_SIZE = 256  # programs whose code stays loaded for the next compilation of an equal one
 _loaded: OrderedDict[CodeName, LoadedCode] = OrderedDict()

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.loops.language import (
@@ -68,6 +67,7 @@ from symgrad.cost_model import (
     MAX_KERNEL_INSTRUCTIONS,
     MAX_PROGRAM_INSTRUCTIONS,
 )
+from symgrad.forks import cached_property
 from symgrad.graph.dtypes import DType
 from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.passes.fusion.buffers import Buffer

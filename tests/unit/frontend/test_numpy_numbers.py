@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.given_arrays import as_int
 
 _X = sg.constant([3, 1, 3, 0])
 _M = sg.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -82,3 +83,29 @@ def test_a_size_of_numpy_stands_in_no_type_of_other_programs():
     assert {type(n) for n in sg.zeros((977,), "int64").shape} == {int}
     assert {type(n) for n in sg.bincount(_X, length=977).shape} == {int}
     assert sg.run(sg.bincount(_X, length=977)).shape == (977,)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, lambda n: np.array(n, np.uint8)])
+@pytest.mark.parametrize("name", ["glorot_uniform", "he_normal", "orthogonal"])
+@pytest.mark.parametrize("shape", [(200, 100), (3, 3, 20, 200)])
+def test_products_of_sizes_of_numpy_do_not_overflow(name, shape, kind):
+    made = getattr(sg.nn.init, name)
+    of_numpy = made(tuple(map(kind, shape)), seed=0)
+    np.testing.assert_array_equal(of_numpy, made(shape, seed=0))
+
+
+def test_offsets_of_numpy_do_not_overflow():
+    x = np.arange(300 * 300, dtype=np.float32).reshape(300, 300)
+    offsets: list[Any] = [np.uint8(0), np.uint8(100), np.uint8(200), np.int8(-128)]
+    for offset in offsets:
+        found = sg.run(sg.diagonal(x, offset=offset))
+        np.testing.assert_array_equal(found, np.diagonal(x, int(offset)))
+        assert sg.run(sg.diagonal(_M, offset=offset)).shape == (2 if offset == 0 else 0,)
+    assert sg.run(sg.diag(sg.constant([1, 2]), offsets[-1])).shape == (130, 130)
+
+
+def test_times_of_numpy_are_no_ints():
+    assert as_int(np.timedelta64(2)) is None
+    of_time: Any = np.timedelta64(2)
+    with pytest.raises(sg.SymgradError, match="no positive number of threads"):
+        sg.compile([], _X, threads=of_time)

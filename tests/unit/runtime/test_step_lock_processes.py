@@ -95,6 +95,58 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     run_program(_HEAD + source)
 
 
+def test_a_process_that_is_forked_has_each_lock_of_the_compiler():
+    source = """
+from symgrad.codegen.contract.plans import products
+from symgrad.codegen.native import known_groups, known_leaves, machine_code
+
+def hold(lock, begun):
+    with lock:
+        begun.set()
+        time.sleep(0.3)
+
+for module in (known_groups, known_leaves, machine_code, products):
+    begun = threading.Event()
+    thread = threading.Thread(target=hold, args=(module._lock, begun))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if not child:
+        os._exit(not module._lock.acquire(timeout=5))
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, module
+"""
+    run_program(_HEAD + source)
+
+
+def test_a_process_that_is_forked_while_another_thread_lowers_can_compile():
+    source = """
+import signal
+from symgrad.runtime import executable
+lower, begun, x = executable.lower_graph, threading.Event(), sg.placeholder((3, 3))
+
+def lower_later(*arguments, **options):
+    begun.set()
+    time.sleep(1)
+    return lower(*arguments, **options)
+
+sg.compile([x], x @ x + 1)
+executable.lower_graph = lower_later
+thread = threading.Thread(target=sg.compile, args=([x], x @ x + 2), kwargs={"cache": False})
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    executable.lower_graph = lower
+    step = sg.compile([x], x @ x + 3, cache=False)
+    os._exit(int(step(np.ones((3, 3), np.float32))[0, 0]) - 6)
+thread.join()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    run_program(_HEAD + source)
+
+
 def test_a_callback_may_fork():
     source = """
 import ctypes

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from threading import Lock
 from typing import Any
 
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
@@ -43,6 +42,7 @@ from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.codegen.target import Target
 from symgrad.cost_model import BYTES_BETWEEN_PIECES
 from symgrad.cost_model.products import CACHES_STREAMED, SHORT_BLOCK, epilogue_cycles
+from symgrad.forks import held_over_forks
 from symgrad.records import replace
 
 
@@ -68,7 +68,7 @@ class _Asked:
 _CACHE_SIZE = 256
 # Who emits a product asks three times. What is kept is alive, so no other product has its id.
 _plans: OrderedDict[_Asked, ContractPlan] = OrderedDict()
-_lock = Lock()
+_lock = held_over_forks()
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
