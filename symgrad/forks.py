@@ -37,8 +37,10 @@ def _take() -> None:
 
 
 def _release() -> None:
-    while _taken:
-        _taken.pop().__exit__(None, None, None)
+    taken = _taken[:]
+    _taken.clear()  # before one is free: another thread that forks may then take it
+    for lock in reversed(taken):
+        lock.__exit__(None, None, None)
 
 
 if hasattr(os, "register_at_fork"):
