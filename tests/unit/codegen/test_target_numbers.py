@@ -183,13 +183,23 @@ def test_a_left_whose_terms_are_far_apart_is_packed_some_terms_at_a_time():
         ({"shared_bytes": 1 << 20}, "block_panels"),
         ({"large_terms": (256, 256)}, "block_k"),
         ({"band_rows": 128}, "band_tiles"),
-        ({"page_bytes": 1 << 20}, "tile_rows"),  # no rows fall on one set of the cache
+        ({"l1_bytes": 1 << 20}, "tile_rows"),  # no rows fall on one set of the cache
         ({"l1_ways": 2}, "tile_rows"),
     ],
 )
 def test_a_plan_follows_the_caches(number, field):
     changed = plan(with_memory(**number), k=4096)
     assert getattr(changed, field) != getattr(plan(TARGET, k=4096), field)
+
+
+@pytest.mark.parametrize(("columns", "field"), [(64, "tile_rows"), (2048, "block_k")])
+def test_a_plan_of_a_left_whose_terms_are_far_apart_follows_the_size_of_pages(columns, field):
+    turned = Operand(1, 2048, 4), Operand(columns, 1, 4), Operand(columns, 1, 4)
+    of_pages = [
+        plan_contract(2048, columns, 2048, dtypes.float32, *turned, target)
+        for target in (TARGET, with_memory(page_bytes=1 << 20))
+    ]
+    assert getattr(of_pages[0], field) != getattr(of_pages[1], field)
 
 
 def test_a_plan_of_a_smaller_result_follows_the_terms_that_are_near():
