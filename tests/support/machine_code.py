@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from collections import OrderedDict
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,24 +11,32 @@ from numpy.typing import NDArray
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.native.jit import LoadedCode, emit_object, load_object, optimize
 from symgrad.codegen.target import Target
 from symgrad.graph.aligned import aligned_empty
 
 Array = NDArray[Any]
 
+# Of a kernel and what it is compared with, which run on several buffers. They are told apart by
+# their texts: kernels with 0.0 and -0.0 are equal.
+_loaded: OrderedDict[tuple[str, Target], LoadedCode] = OrderedDict()
+
 
 def run_machine_code(kernel: Kernel, target: Target, buffers: dict[str, Array]) -> list[Array]:
     """Return what a kernel writes, on copies of `buffers`."""
     given = [aligned(buffers[param.name]) for param in kernel.params]
-    code = _loaded(kernel, target)
+    key = print_kernel(kernel), target
+    code = _loaded.pop(key, None) or _compiled(kernel, target)
+    _loaded[key] = code
+    if len(_loaded) > 2:
+        _loaded.popitem(last=False)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(given))(code.address("run"))
     call(*[array.ctypes.data for array in given])
     return [a for a, p in zip(given, kernel.params, strict=True) if p.mode == "out"]
 
 
-@lru_cache(maxsize=2)  # a kernel and what it is compared with, which run on several buffers
-def _loaded(kernel: Kernel, target: Target) -> LoadedCode:
+def _compiled(kernel: Kernel, target: Target) -> LoadedCode:
     module = ir.Module()
     function = emit_kernel(module, kernel, "k", target)
     pointers = [ir.PointerType()] * len(kernel.params)
