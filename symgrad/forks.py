@@ -11,12 +11,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from threading import RLock
+from threading import RLock, local
 from typing import TYPE_CHECKING, Any
 
 _own: list[Any] = []
 _foreign: list[Any] = []
-_taken: list[Any] = []
+
+
+class _Taken(local):
+    """What a thread has taken for each fork: the handler of a signal may fork within another."""
+
+    def __init__(self) -> None:
+        self.of_forks: list[list[Any]] = []
+
+
+_taken = _Taken()
 
 
 def held_over_forks(lock: Any = None) -> Any:
@@ -31,14 +40,16 @@ def held_over_forks(lock: Any = None) -> Any:
 
 
 def _take() -> None:
+    taken: list[Any] = []
+    _taken.of_forks.append(taken)
     for lock in (*_own, *_foreign):  # more may come while one is waited for
         lock.__enter__()
-        _taken.append(lock)
+        taken.append(lock)
 
 
 def _release() -> None:
-    taken = _taken[:]
-    _taken.clear()  # before one is free: another thread that forks may then take it
+    # Nothing was taken where this is imported by another thread meanwhile.
+    taken = _taken.of_forks.pop() if _taken.of_forks else []
     for lock in reversed(taken):
         lock.__exit__(None, None, None)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from symgrad.forks import cached_property
+from symgrad import forks
+from symgrad.forks import cached_property, held_over_forks
 
 
 class _Found:
@@ -43,3 +44,20 @@ def test_two_threads_that_find_the_same_have_the_first():
     waited.set()
     thread.join()
     assert seen[0] is first is found.value
+
+
+def test_a_fork_within_what_another_does_before_lets_go_of_its_own_locks(monkeypatch):
+    for name in ("_own", "_foreign"):
+        monkeypatch.setattr(forks, name, [])
+    lock = held_over_forks()
+    forks._take()
+    forks._take()
+    forks._release()
+    tried: list[bool] = []
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: tried.append(lock.acquire(timeout=0.1)))
+        thread.start()
+        thread.join()
+        if forks._taken.of_forks:
+            forks._release()
+    assert tried == [False, True]
