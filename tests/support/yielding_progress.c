@@ -5,14 +5,19 @@
 #include <dlfcn.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 typedef unsigned progress(void *worker);
 
 unsigned ucp_worker_progress(void *worker) {
     static progress *polled;
-    if (polled == NULL)
+    if (polled == NULL) {
         /* Not RTLD_NEXT: mpi4py loads the library for itself alone. */
-        polled = (progress *)dlsym(dlopen("libucp.so.0", RTLD_LAZY), "ucp_worker_progress");
+        void *library = dlopen("libucp.so.0", RTLD_LAZY);
+        if (library == NULL)
+            abort(); /* Without a library this function would be found, and call itself. */
+        polled = (progress *)dlsym(library, "ucp_worker_progress");
+    }
     unsigned done = polled(worker);
     if (done == 0)
         sched_yield();
