@@ -14,6 +14,7 @@ from symgrad.cost_model.products import (
     FEW_PANELS,
     MOST_STEPS_A_PACKED_ROW,
     MOST_STEPS_A_RIGHT_LINE,
+    SEVERAL_READS,
     SHORT_PIECE,
     STEPS_A_LINE,
 )
@@ -80,7 +81,9 @@ def can_pack_next(plan: ContractPlan, target: Target) -> bool:
     pack each row when its lines come. All tiles have all terms.
     """
     source = plan.next_source
-    is_read_once = plan.kept_panels == 1 and plan.k_blocks == 1 and packs_within(plan)
+    # Then each row takes eight steps of k or more, and no iteration of a microkernel has more.
+    is_often = plan.row_tiles >= SEVERAL_READS
+    is_read_once = is_often and plan.kept_panels == 1 and plan.k_blocks == 1 and packs_within(plan)
     is_whole = plan.tile_columns % plan.lanes == 0 and plan.column_run >= 2 * plan.tile_columns
     is_asked = source is not None and source.lines.turns == 1
     return target.shares_slowly and is_asked and is_read_once and is_whole
