@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from functools import cached_property as cached_property
 else:
 
-    class cached_property:  # noqa: N801  # as that of functools
+    class CachedProperty:
         """That of `functools` from Python 3.12 on: before, a lock was held while one is found.
 
         The lock was one for all objects. Of two threads that find the same, both have the first.
@@ -82,3 +82,5 @@ else:
 
         def _keep(self, kept: dict[str, Any], instance: Any) -> Any:
             return kept.setdefault(self._name, self._find(instance))
+
+    cached_property = CachedProperty
