@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import require_size
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, normalize_axis
 from symgrad.graph.ops.arithmetic import as_number, divide
@@ -16,7 +17,7 @@ from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.ops.views import narrow
-from symgrad.graph.sizes import Dim, Size, at_least
+from symgrad.graph.sizes import Dim, at_least
 
 Norm = Literal["backward", "ortho", "forward"] | None
 NORMS = ("backward", "ortho", "forward")
@@ -47,11 +48,8 @@ def as_axis(op: str, axis: Any, x: Tensor) -> int:
 
 def as_length(op: str, n: Any, name: str = "n") -> Dim:
     """Return how many numbers are transformed, or are the result."""
-    if not isinstance(n, Size) and (isinstance(n, bool) or not hasattr(n, "__index__")):
-        raise DTypeError(op, f"{name} must be an int, it is {n!r}", source=user_source())
-    if isinstance(n, Size):
-        return n
-    if (length := int(n)) < 1:
+    length = require_size(op, name, n)
+    if isinstance(length, int) and length < 1:
         raise ShapeError(op, f"{name} must be 1 or more, it is {length}", source=user_source())
     return length
 

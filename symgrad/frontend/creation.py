@@ -23,7 +23,7 @@ from symgrad.graph.dtypes import (
     as_dtype,
     dtype_or,
 )
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_size
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size, refuse_tensors
@@ -40,25 +40,27 @@ from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
 
 def as_shape(op: str, shape: Any) -> Shape:
     """Return a size or a sequence of sizes as a shape; raises for what is no size or negative."""
-    shape = without_axes(shape)
-    is_one = isinstance(shape, int | np.integer | Size)
-    if not is_one and not isinstance(shape, Iterable):
+    is_one = as_size(shape) is not None
+    is_scalar = isinstance(shape, np.ndarray) and not shape.ndim
+    if not is_one and (is_scalar or not isinstance(shape, Iterable)):
         problem = f"shape {shape!r} is neither a size nor a sequence of sizes"
         raise DTypeError(op, problem, source=user_source())
     sizes = (shape,) if is_one else tuple(shape)
-    plain = tuple(int(n) if isinstance(n, np.integer) else without_axes(n) for n in sizes)
-    refuse_tensors(op, plain)
-    for size in plain:
-        if isinstance(size, bool) or not isinstance(size, int | Size):
-            raise DTypeError(op, f"{size!r} is no size", source=user_source())
+    refuse_tensors(op, sizes)
+    plain = []
+    for given in sizes:
+        size = as_size(given)
+        if size is None:
+            raise DTypeError(op, f"{given!r} is no size", source=user_source())
         if isinstance(size, int) and size < 0:
             raise ShapeError(op, f"size {size} is negative", source=user_source())
+        plain.append(size)
     try:
-        require_int64_count(op, list(plain), plain)
+        require_int64_count(op, plain, tuple(plain))
     except ShapeError as error:
         error.source = user_source()
         raise
-    return plain
+    return tuple(plain)
 
 
 @public(is_standard=True)

@@ -12,6 +12,7 @@ from symgrad.graph.dtypes import (
     DTypeLike,
     dtype_or,
 )
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import add
@@ -43,16 +44,16 @@ def eye(
     require_device("eye", device)
     shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
     row, column = iota(shape, 0), iota(shape, 1)
-    k = _diagonal_within(k, shape)
+    k = _diagonal_within("eye", k, shape)
     return cast(equal(add(row, k) if k else row, column), dtype_or(dtype, DEFAULT_FLOAT))
 
 
-def _diagonal_within(k: int, shape: Shape) -> int:
+def _diagonal_within(op: str, k: Any, shape: Shape) -> int:
     """Return `k`, or the first diagonal that is beyond the matrix: an int64 holds its indices."""
-    rows, columns = shape[-2:]
+    number, (rows, columns) = require_int(op, "k", k), shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int):
-        return max(-rows, min(int(k), columns))
-    return k
+        return max(-rows, min(number, columns))
+    return number
 
 
 @public(is_standard=True)
@@ -65,7 +66,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     row, column = _matrix_indices("tril", x)
-    k = _diagonal_within(k, x.shape)
+    k = _diagonal_within("tril", k, x.shape)
     return where(greater_equal(add(row, k), column), x, zeros_like(x))
 
 
@@ -79,7 +80,7 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     row, column = _matrix_indices("triu", x)
-    k = _diagonal_within(k, x.shape)
+    k = _diagonal_within("triu", k, x.shape)
     return where(greater_equal(column, add(row, k)), x, zeros_like(x))
 
 

@@ -6,13 +6,16 @@ What NumPy would lose without a word is refused: what a mask says, and the upper
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, SymgradError, shortened, user_source
+from symgrad.errors import DTypeError, ShapeError, SymgradError, shortened, user_source
 from symgrad.graph.dtypes import DType
+from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Array, TensorType
 
 # Classes of numbers that no array is.
@@ -58,6 +61,15 @@ def _is_masked_array(value: Any) -> bool:
     return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
 
 
+@contextmanager
+def within_memory(op: str, subject: str) -> Iterator[None]:
+    """Raise `ShapeError` about `subject` where NumPy has no memory for what is made of sizes."""
+    try:
+        yield
+    except (MemoryError, ValueError) as error:  # the latter of more bytes than an address counts
+        raise ShapeError(op, f"{subject} is too large: {error}", source=user_source()) from error
+
+
 def out_of_range(array: Array, dtype: np.dtype[Any]) -> str | None:
     """Return which integer `dtype` does not hold, with its name; None if it holds all of them."""
     if array.dtype.kind not in "iu" or dtype.kind not in "iu" or not array.size:
@@ -95,10 +107,27 @@ def as_int(value: Any) -> int | None:
     return None if is_other else int(value)
 
 
-def int_if_one(value: Any) -> Any:
-    """Return what `as_int` does, and other values as they are: small integers of NumPy overflow."""
+def require_int(op: str, name: str, value: Any) -> int:
+    """Return what `as_int` does; raises `DTypeError` with the name of an argument that is no int.
+
+    A float that is whole is none, and a bool is none: who gives one has mixed up arguments.
+    """
     number = as_int(value)
-    return value if number is None else number
+    if number is None:
+        raise DTypeError(
+            op, f"{name} must be an int, it is {shortened(value)}", source=user_source()
+        )
+    return number
+
+
+def as_size(value: Any) -> Dim | None:
+    """Return a size, known or not, of which an int is what `as_int` says; None for other values."""
+    return value if isinstance(value, Size) else as_int(value)
+
+
+def require_size(op: str, name: str, value: Any) -> Dim:
+    """Return what `as_size` does; raises `DTypeError` with the name of an argument that is none."""
+    return value if isinstance(value, Size) else require_int(op, name, value)
 
 
 def integer_limits(dtype: DType) -> tuple[int, int] | None:

@@ -23,7 +23,7 @@ from symgrad.errors import (
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
-from symgrad.graph.given_arrays import as_int, given_array
+from symgrad.graph.given_arrays import given_array, require_int
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
 from symgrad.graph.node import Tensor
@@ -367,9 +367,7 @@ def refuse_tensors(op: str, sizes: Iterable[Any]) -> None:
 
 def normalize_axis(op: str, axis: int, ndim: int, name: str = "axis") -> int:
     """Return `axis` counted from 0; raises `AxisError` if a tensor of `ndim` axes has none."""
-    number = as_int(axis)
-    if number is None:
-        raise DTypeError(op, f"{name} must be an int, it is {axis!r}", source=user_source())
+    number = require_int(op, name, axis)
     if not -ndim <= number < ndim:
         raise AxisError(
             op, f"{name} {number} is not an axis of a tensor of rank {ndim}", source=user_source()

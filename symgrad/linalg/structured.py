@@ -6,6 +6,7 @@ from typing import Any
 
 from symgrad.errors import ShapeError, called, user_source
 from symgrad.frontend.iteration import scan
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import promote_operands
 from symgrad.graph.ops.arithmetic import abs as absolute
@@ -64,7 +65,7 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any, /) -> Tensor:
     array([1., 1., 1.], dtype=float32)
     """
     with called("solve_banded"):
-        low, high = (int(n) for n in l_and_u)
+        low, high = (require_int("solve_banded", "a number of diagonals", n) for n in l_and_u)
         bands, sides = promote_operands("solve_banded", ab, b)
         bands = as_wide_float("solve_banded", "ab", bands)
         sides = as_wide_float("solve_banded", "b", sides)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, isinf, multiply, negative, subtract
@@ -323,7 +324,7 @@ def _rows_and_labels(
     rows, labels = moveaxis(scores, axis, -1), as_int64(labels)
     if ignore_index is None:
         return rows, labels, None
-    is_counted = not_equal(labels, ignore_index)
+    is_counted = not_equal(labels, require_int(op, "ignore_index", ignore_index))
     return rows, where(is_counted, labels, 0), is_counted
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.publication import publish as _publish
 from symgrad.graph.dtypes import DTypeLike, as_dtype
-from symgrad.graph.given_arrays import as_int
+from symgrad.graph.given_arrays import as_int, within_memory
 from symgrad.graph.types import Array
 
 __all__ = [
@@ -143,8 +143,9 @@ def orthogonal(
     is_first = len(sizes) > 2 and layout == "NCHW"
     outputs = sizes[0] if is_first else sizes[-1]
     rows = fan_in if math.prod(sizes) else 0
-    drawn = _generator("orthogonal", seed).standard_normal((max(rows, outputs), min(rows, outputs)))
-    q, r = np.linalg.qr(drawn)
+    of_rows = (max(rows, outputs), min(rows, outputs))
+    with within_memory("orthogonal", f"shape {sizes}"):
+        q, r = np.linalg.qr(_generator("orthogonal", seed).standard_normal(of_rows))
     # Of the two signs of each column QR takes one; these make all matrices equally likely.
     q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
     matrix = gain * (q if rows >= outputs else q.T)
@@ -170,7 +171,8 @@ def truncated_normal(
     _check_layout("truncated_normal", layout)
     sizes = _sizes("truncated_normal", shape)
     generator = _generator("truncated_normal", seed)
-    drawn = generator.standard_normal(sizes)
+    with within_memory("truncated_normal", f"shape {sizes}"):
+        drawn = generator.standard_normal(sizes)
     while (is_beyond := np.abs(drawn) > 2).any():
         drawn[is_beyond] = generator.standard_normal(int(is_beyond.sum()))
     return _rounded("truncated_normal", std * drawn, dtype)
@@ -219,13 +221,16 @@ def _generator(op: str, seed: int) -> np.random.Generator:
 
 
 def _uniform(op: str, shape: Sequence[int], dtype: DTypeLike, seed: int, variance: float) -> Array:
-    limit = math.sqrt(3 * variance)
-    drawn = _generator(op, seed).uniform(-limit, limit, tuple(shape))
+    limit, sizes, generator = math.sqrt(3 * variance), _sizes(op, shape), _generator(op, seed)
+    with within_memory(op, f"shape {sizes}"):
+        drawn = generator.uniform(-limit, limit, sizes)
     return _rounded(op, drawn, dtype)
 
 
 def _normal(op: str, shape: Sequence[int], dtype: DTypeLike, seed: int, variance: float) -> Array:
-    drawn = _generator(op, seed).normal(0, math.sqrt(variance), tuple(shape))
+    sizes, generator = _sizes(op, shape), _generator(op, seed)
+    with within_memory(op, f"shape {sizes}"):
+        drawn = generator.normal(0, math.sqrt(variance), sizes)
     return _rounded(op, drawn, dtype)
 
 

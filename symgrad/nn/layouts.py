@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
+from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.structure import Axes, reshape
 
@@ -42,11 +42,8 @@ def along(values: Tensor, axes: Axes, ndim: int) -> Tensor:
 
 def check_count(op: str, name: str, value: Any) -> int:
     """Return `value`; raises `DTypeError` if it is no int, `GraphError` if it is no size."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        count = None
-    if count is None or isinstance(value, bool):
+    count = as_int(value)
+    if count is None:
         raise DTypeError(op, f"{name} is {value!r}, not an int", source=user_source())
     if count < 1:
         raise GraphError(op, f"{name} is {value!r}, it must be at least 1", source=user_source())

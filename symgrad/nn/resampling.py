@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import within_memory
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant
 from symgrad.graph.ops.arithmetic import add, multiply
@@ -90,10 +91,13 @@ def interpolate(
     tensor = float_operand(tensor)
     wide = cast(tensor, accumulator_dtype(tensor.dtype))
     for axis, m in sizes:
-        centres = _centres(_known(tensor, axis), m, align_corners=align_corners)
         find = _linear_taps if method == "linear" else _cubic_taps
-        if m != wide.shape[axis]:
-            wide = _resampled(wide, axis, find(centres, _known(tensor, axis)))
+        if m == wide.shape[axis]:
+            continue
+        n = _known(tensor, axis)
+        with within_memory("interpolate", f"size {m}"):
+            taps = find(_centres(n, m, align_corners=align_corners), n)
+        wide = _resampled(wide, axis, taps)
     return cast(wide, tensor.dtype)
 
 
@@ -130,7 +134,9 @@ def _nearest(x: Tensor, axis: int, m: int) -> Tensor:
         sizes = tuple(m if a == axis else k for a, k in enumerate(x.shape))
         steps = [n // m if a == axis else 1 for a in range(x.ndim)]
         return slice_axes(x, (0,) * x.ndim, sizes, steps)
-    return take(x, np.arange(m) * n // m, axis=axis)
+    with within_memory("interpolate", f"size {m}"):
+        places = np.arange(m) * n // m
+    return take(x, places, axis=axis)
 
 
 def _centres(n: int, m: int, *, align_corners: bool) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph.dtypes import float64
+from symgrad.graph.given_arrays import within_memory
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, constant, promote_operands
 from symgrad.graph.ops.arithmetic import abs, add, floor_divide, multiply, square, subtract
@@ -195,7 +196,8 @@ def pdist(x: Any, p: float = 2.0) -> Tensor:
 def _pairs(count: Dim) -> tuple[Tensor, Tensor]:
     """Return the first and the second of each pair of `count` rows, in the order of the first."""
     if isinstance(count, int):
-        first, second = np.triu_indices(count, 1)
+        with within_memory("pdist", f"a pair of each two of {count} rows"):
+            first, second = np.triu_indices(count, 1)
         return constant(first), constant(second)
     # Before the pairs of row i are those of i rows, of which row r is the first of n - 1 - r.
     row, pair = iota((count,), 0), iota((divide(count * (count - 1), 2),), 0)

@@ -15,6 +15,7 @@ from symgrad.errors import GraphError
 from symgrad.graph import dtypes
 from symgrad.graph.build import rebuild
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import (
     constant_node,
@@ -54,7 +55,7 @@ def check_gradients(
 
     >>> sg.testing.check_gradients(lambda x: sg.sin(x) * x, [np.array([1.0, 2.0])], order=2)
     """
-    if seed < 0:
+    if require_int("check_gradients", "seed", seed) < 0:
         raise GraphError("check_gradients", f"seed is {seed}, it must not be negative")
     if not step > 0:
         raise GraphError("check_gradients", f"step is {step}, it must be more than 0")
@@ -66,7 +67,7 @@ def check_gradients(
     for x in xs:
         if x not in point or not x.dtype.is_trainable:
             raise GraphError("check_gradients", f"{x!r} is no float placeholder or variable")
-    for level in range(1, order + 1):
+    for level in range(1, require_int("check_gradients", "order", order) + 1):
         weights = [placeholder(y.shape, y.dtype) for y in ys]
         shapes = [value.shape for value in _Widened(ys)(point)]
         point |= {w: _normal(rng, w, shape) for w, shape in zip(weights, shapes, strict=True)}

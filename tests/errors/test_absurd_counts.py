@@ -67,3 +67,22 @@ def test_a_transposed_convolution_of_a_huge_stride_is_no_node_for_each_pixel(str
         expected = np.zeros(stride + 2)
         expected[[0, 1, stride, stride + 1]] = 2, 3, 20, 30
         np.testing.assert_array_equal(found, expected)
+
+
+_TABLES: dict[str, Callable[[int], Any]] = {
+    "he_normal": lambda n: sg.nn.init.he_normal((n, n), seed=0),
+    "glorot_uniform": lambda n: sg.nn.init.glorot_uniform((n, 3), seed=0),
+    "orthogonal": lambda n: sg.nn.init.orthogonal((n, 2), seed=0),
+    "truncated_normal": lambda n: sg.nn.init.truncated_normal((n,), seed=0),
+    "interpolate": lambda n: sg.nn.interpolate(sg.zeros((1, 3, 1)), n + 1),
+    "interpolate by cubics": lambda n: sg.nn.interpolate(sg.zeros((1, 3, 1)), n, method="cubic"),
+    "pdist": lambda n: sg.nn.pdist(sg.zeros((n // 2**20, 2))),
+    "repeat": lambda n: sg.repeat(sg.zeros(2), [n, 1]),
+}
+
+
+@pytest.mark.parametrize("size", [2**46, 2**62])
+@pytest.mark.parametrize("name", _TABLES)
+def test_a_table_beyond_memory_is_refused_by_name(name, size):
+    with pytest.raises(sg.ShapeError, match=f"^{name.partition(' ')[0]}: .* is too large: "):
+        _TABLES[name](size)

@@ -81,13 +81,13 @@ class _Reached(BaseException):
         self.arguments = arguments
 
 
-def _owner(name: PublicName) -> Any:
+def owner_of(name: PublicName) -> Any:
     return functools.reduce(getattr, name.name.split(".")[1:-1], sg)
 
 
 def arguments_of(name: PublicName) -> Arguments | None:
     """Return the arguments of the first call in the example of `name`; None if it is not called."""
-    owner, attribute = _owner(name), name.name.rpartition(".")[2]
+    owner, attribute = owner_of(name), name.name.rpartition(".")[2]
 
     @functools.wraps(name.value)
     def reach(*args: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ def calls_of(name: PublicName, arguments: Arguments) -> Iterator[Call]:
     """Yield the calls of `name` with `arguments` but for one parameter, for all parameters."""
     signature = inspect.signature(name.value)
     good = signature.bind(*arguments[0], **arguments[1]).arguments
-    function = getattr(_owner(name), name.name.rpartition(".")[2])
+    function = getattr(owner_of(name), name.name.rpartition(".")[2])
     for parameter in signature.parameters.values():
         if parameter.name == "self" or parameter.kind is parameter.VAR_KEYWORD:
             continue

@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import require_int, require_size, without_axes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
@@ -132,8 +132,8 @@ def bincount(
             hint="give the size of the result: length=",
             source=user_source(),
         )
-    length = without_axes(length)
-    if isinstance(length, int) and length < minlength:
+    length = require_size("bincount", "length", length)
+    if isinstance(length, int) and length < require_int("bincount", "minlength", minlength):
         raise ShapeError(
             "bincount", f"length {length} is below minlength {minlength}", source=user_source()
         )

@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph.dtypes import DType
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
 from symgrad.graph.ops.arithmetic import divide, multiply, subtract
@@ -45,7 +46,7 @@ def cov(
     with called("cov"):
         x, dtype = _variables("cov", m, y, rowvar)
         weights = _weights(x, fweights, aweights)
-        freedom = (0 if bias else 1) if ddof is None else ddof
+        freedom = (0 if bias else 1) if ddof is None else require_int("cov", "ddof", ddof)
         return cast(_covariance(x, weights, aweights, freedom), dtype)
 
 

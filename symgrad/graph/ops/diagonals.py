@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.errors import ShapeError, user_source
-from symgrad.graph.given_arrays import int_if_one
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.arithmetic import add
@@ -28,7 +28,7 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
     array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    x, k = as_tensor(x), int_if_one(k)
+    x, k = as_tensor(x), require_int("diag", "k", k)
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.errors import ShapeError, user_source
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import subtract
@@ -31,7 +32,7 @@ def diff(
     array([2, 2], dtype=int32)
     """
     tensor = as_tensor(x)
-    axis = normalize_axis("diff", axis, tensor.ndim)
+    axis, n = normalize_axis("diff", axis, tensor.ndim), require_int("diff", "n", n)
     if n < 0:
         raise ShapeError("diff", f"n = {n} is negative", source=user_source())
     if n == 0:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, called, user_source
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.slicing import concat, flip, require_several
 from symgrad.graph.ops.structure import expand_dims, reshape
-from symgrad.graph.ops.views import narrow, split, swapaxes
+from symgrad.graph.ops.views import cuts_or_count, narrow, split, swapaxes
 from symgrad.graph.public_ops import public
 from symgrad.graph.types import require_node_count
 
@@ -139,12 +139,10 @@ def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int =
     x = as_tensor(x)
     axis = normalize_axis("array_split", axis, x.ndim)
     size = x.shape[axis]
-    indices_or_sections = without_axes(indices_or_sections)
-    if not isinstance(indices_or_sections, int | np.integer):
-        places = [int(i) for i in indices_or_sections]
-        return _split_at(x, [i + size if i < 0 and isinstance(size, int) else i for i in places],
-                         axis)  # fmt: skip
-    sections = int(indices_or_sections)
+    sections = cuts_or_count("array_split", indices_or_sections)
+    if not isinstance(sections, int):
+        places = [i + size if i < 0 and isinstance(size, int) else i for i in sections]
+        return _split_at(x, places, axis)
     if sections < 1 or not isinstance(size, int):
         raise ShapeError(
             "array_split",
@@ -219,7 +217,7 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     first, second = (normalize_axis("rot90", a, x.ndim, "axes") for a in axes)
     if first == second:
         raise ShapeError("rot90", f"axis {first} is given twice", source=user_source())
-    turns = k % 4
+    turns = require_int("rot90", "k", k) % 4
     if turns in (0, 2):
         return flip(x, (first, second)) if turns else x
     if turns == 1:

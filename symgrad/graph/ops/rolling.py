@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from symgrad.errors import DTypeError, ShapeError, user_source
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.arithmetic import remainder, subtract
@@ -51,11 +51,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
 
 def _distance(shift: Any) -> int | Tensor:
     if not isinstance(shift, Tensor):
-        try:
-            return operator.index(shift)
-        except TypeError:
-            problem = f"shift {shift!r} is no integer"
-            raise DTypeError("roll", problem, source=user_source()) from None
+        return require_int("roll", "shift", shift)
     if not shift.dtype.is_integer:
         raise DTypeError("roll", f"shift: {shift.type} is no integer", source=user_source())
     if shift.ndim:

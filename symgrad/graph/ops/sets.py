@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import require_size
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import floor_divide, remainder, subtract
@@ -115,6 +116,7 @@ def _require_size(op: str, size: Dim | None) -> Dim:
             hint="give the size of the result: size=",
             source=user_source(),
         )
+    size = require_size(op, "size", size)
     if isinstance(size, int) and size < 0:
         raise ShapeError(op, f"size is {size}, less than 0", source=user_source())
     return size

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.cost_model import LIKELY_SIZE
 from symgrad.errors import DTypeError, ShapeError, called, user_source
-from symgrad.graph.given_arrays import int_if_one
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis, promote_operands
 from symgrad.graph.ops.comparison import equal, where
@@ -192,7 +192,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Te
     >>> sg.run(sg.diagonal([[1, 2, 3], [4, 5, 6]], offset=1))
     array([2, 6], dtype=int32)
     """
-    x, offset = as_tensor(x), int_if_one(offset)
+    x, offset = as_tensor(x), require_int("diagonal", "offset", offset)
     first, second = (normalize_axis("diagonal", axis, x.ndim) for axis in (axis1, axis2))
     if first == second:
         raise ShapeError("diagonal", f"axis {first} is given twice", source=user_source())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, user_source
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_int, as_size, require_int, within_memory
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import (
@@ -105,21 +105,31 @@ def split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) ->
     x = as_tensor(x)
     axis = normalize_axis("split", axis, x.ndim)
     size = x.shape[axis]
-    indices_or_sections = without_axes(indices_or_sections)
-    if isinstance(indices_or_sections, int | np.integer):
-        return _split_evenly(x, int(indices_or_sections), axis)
+    given = cuts_or_count("split", indices_or_sections)
+    if isinstance(given, int):
+        return _split_evenly(x, given, axis)
     cuts: list[Dim] = [0]
-    for index in indices_or_sections:
-        cut = int(index)
+    for cut in given:
         if cut < 0 or cut < _as_int(cuts[-1]) or (isinstance(size, int) and cut > size):
             raise ShapeError(
                 "split",
-                f"{list(indices_or_sections)} does not cut axis {axis} of x: {x.type}",
+                f"{given} does not cut axis {axis} of x: {x.type}",
                 source=user_source(),
             )
         cuts.append(cut)
     ends = [*cuts[1:], size]
     return [narrow(x, axis, a, b - a) for a, b in zip(cuts, ends, strict=True)]
+
+
+def cuts_or_count(op: str, indices_or_sections: Any) -> int | list[int]:
+    """Return at which ints to cut, or the int that says into how many parts."""
+    count = as_int(indices_or_sections)
+    if count is not None:
+        return count
+    name = "indices_or_sections"
+    if isinstance(indices_or_sections, str) or not np.iterable(indices_or_sections):
+        return require_int(op, name, indices_or_sections)
+    return [require_int(op, f"an index of {name}", i) for i in indices_or_sections]
 
 
 def _as_int(cut: Dim) -> int:
@@ -186,8 +196,8 @@ def _repetitions(repetitions: Any) -> tuple[Dim, ...]:
     is_one = isinstance(repetitions, Size) or not np.iterable(repetitions)
     given = (repetitions,) if is_one else tuple(repetitions)
     refuse_tensors("tile", given)
-    counts = tuple(int(n) if isinstance(n, np.integer) else without_axes(n) for n in given)
-    if not all(isinstance(n, int | Size) for n in counts):
+    counts = tuple(n for n in map(as_size, given) if n is not None)
+    if len(counts) < len(given):
         problem = f"repetitions {repetitions!r} are no integers"
         raise DTypeError("tile", problem, source=user_source())
     if any(isinstance(n, int) and n < 0 for n in counts):
@@ -250,6 +260,7 @@ def _known_counts(x: Tensor, repeats: Any, axis: int) -> np.ndarray[Any, Any]:
 
 
 def _repeat_each(x: Tensor, counts: np.ndarray[Any, Any], axis: int) -> Tensor:
-    places = np.repeat(np.arange(counts.size, dtype=np.int64), counts.astype(np.int64))
+    with within_memory("repeat", "repeats"):
+        places = np.repeat(np.arange(counts.size, dtype=np.int64), counts.astype(np.int64))
     taken: Tensor = provided("take")(x, places, axis=axis)  # it is made of what is here
     return taken

@@ -15,6 +15,7 @@ from symgrad.errors import DTypeError, IndexOutOfRangeError, ShapeError, user_so
 from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands
 from symgrad.graph.build import apply
+from symgrad.graph.given_arrays import require_size
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes, promote_operands
@@ -51,7 +52,8 @@ def dynamic_slice(x: Any, starts: Tensor | Sequence[Any], sizes: Sequence[Dim]) 
         raise ShapeError(
             "dynamic_slice", f"{len(tuple(sizes))} sizes for x: {x.type}", source=user_source()
         )
-    return read_window(x, begins, sizes, 0) if begins else x
+    taken = [require_size("dynamic_slice", "a size", n) for n in sizes]
+    return read_window(x, begins, taken, 0) if begins else x
 
 
 @public()

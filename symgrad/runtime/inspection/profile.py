@@ -15,6 +15,7 @@ from symgrad.display.panels import bar, panel
 from symgrad.display.units import seconds_text, share_text
 from symgrad.errors import CompileError, Source, user_source
 from symgrad.graph.dtypes import float32
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.types import Array
 from symgrad.records import dataclass, replace
 from symgrad.runtime.executable import Executable
@@ -242,7 +243,7 @@ def profile(executable: Executable, arrays: Sequence[Array], repeat: int) -> Pro
     a clock around: its time is measured as a whole, and divided among its kernels as they take it
     when they are called. The state is put back as it was.
     """
-    if repeat < 1:
+    if require_int("profile", "repeat", repeat) < 1:
         problem = f"repeat is {repeat}, it must be at least 1"
         raise CompileError("profile", problem, source=user_source())
     program = executable.program

@@ -1,0 +1,94 @@
+"""What is asked as an int is one: a bool, a float that is whole and a text are refused by name.
+
+Every int of the call in the docstring of a function is replaced, and so is every int that an
+argument has when it is left out: a new function needs no row of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.errors.test_arguments import CALLED
+from tests.support.absurd import Call, arguments_of, owner_of
+from tests.support.together import together
+from tools.public_names import PublicName
+
+# What its examples call starts MPI, in a process of their own.
+_NAMES = [name for name in CALLED if not name.name.startswith("sg.distributed.")]
+
+# An int among numbers, which may be floats or bools, and the name of a size, which may be a text.
+_NUMBERS = {
+    ("sg.repeat", "repeats"),
+    ("sg.gradients", "aggregation_method"),
+    ("sg.placeholder", "shape"),
+}
+
+
+def _asks_for_int(parameter: inspect.Parameter) -> bool:
+    annotation = str(parameter.annotation)
+    return ("int" in annotation or "Dim" in annotation) and "float" not in annotation
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _no_ints(value: Any) -> Iterator[Any]:
+    """Yield what looks like an int, or like a sequence of them, and is none."""
+    if value is None:
+        value = 1
+    if _is_int(value):
+        yield from (bool(value), np.bool_(value), float(value), np.float64(value), str(value))
+        yield from (np.array(float(value)), np.array(bool(value)))
+    elif isinstance(value, tuple | list) and value and all(map(_is_int, value)):
+        for first in _no_ints(value[0]):
+            yield type(value)([first, *value[1:]])
+
+
+def _calls(name: PublicName) -> Iterator[Call]:
+    arguments = arguments_of(name)
+    if arguments is None:
+        return
+    signature = inspect.signature(name.value)
+    good = signature.bind(*arguments[0], **arguments[1]).arguments
+    function = getattr(owner_of(name), name.name.rpartition(".")[2])
+    for parameter in signature.parameters.values():
+        is_several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        is_known = parameter.name in good or parameter.default is not parameter.empty
+        if is_several or not is_known or not _asks_for_int(parameter):
+            continue
+        for value in _no_ints(good.get(parameter.name, parameter.default)):
+            every = {**good, parameter.name: value}
+            ordered = {key: every[key] for key in signature.parameters if key in every}
+            bound = inspect.BoundArguments(signature, ordered)
+            yield Call(function, parameter.name, repr(value), bound)
+
+
+@together("name", _NAMES, ids=lambda name: name.name, at_once=100)
+def test_what_is_no_int_is_refused_where_one_is_asked_for(name):
+    taken = []
+    for call in _calls(name):
+        if (name.name, call.parameter) in _NUMBERS:
+            continue
+        with contextlib.suppress(sg.SymgradError):
+            with contextlib.redirect_stdout(io.StringIO()):
+                call.run()
+            taken.append(str(call))
+    assert not taken, f"{name.name} takes {taken}"
+
+
+def test_the_message_names_the_argument():
+    with pytest.raises(sg.DTypeError, match=r"trace: offset must be an int, it is 2\.0"):
+        sg.trace(sg.ones((3, 3)), offset=2.0)  # type: ignore[arg-type]
+    with pytest.raises(sg.DTypeError, match="rot90: k must be an int, it is True"):
+        sg.rot90(sg.ones((3, 3)), True)
+    with pytest.raises(sg.DTypeError, match="an index of indices_or_sections must be an int"):
+        sg.split(sg.ones(3), [1.5])  # type: ignore[list-item]
