@@ -91,3 +91,36 @@ def test_what_is_0_by_underflow_has_the_derivatives_of_what_is_not():
     np.testing.assert_allclose(found[0], mixed, rtol=5e-3)  # where 1 is lost with x**y
     slope = exponents * (exponents - 1) * logs + 2 * exponents - 1
     np.testing.assert_allclose(found[2], bases ** (exponents - 2) * slope, rtol=5e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_a_factor_of_0_before_a_power_that_overflows_is_0(dtype):
+    limits = np.finfo(dtype)
+    bases = np.array([limits.smallest_subnormal, limits.tiny, limits.eps**2, limits.eps, 0.25])
+    bases = np.concatenate([bases, [float(limits.tiny) ** 0.5]]).astype(dtype)
+    x, y = (sg.placeholder(bases.shape, dtype, name=n) for n in "xy")
+    orders = [x**y]
+    for _ in range(3):
+        orders += sg.gradients(orders[-1], [x])
+    known: list[sg.Tensor] = []
+    for exponent in (0, 1, 2):
+        known.append(x**exponent)
+        for _ in range(3):
+            known += sg.gradients(known[-1], [x], unconnected_gradients="zero")
+    mixed = sg.gradients(orders[1], [y])[0]
+    step = sg.compile([x, y], [*orders, *known, mixed])
+    for exponent in (0, 1, 2):
+        *found, by_y = step(bases, np.full_like(bases, exponent))
+        factors = (1, exponent, exponent * (exponent - 1), 0)
+        for order, factor in enumerate(factors):
+            wanted = (factor * bases ** max(exponent - order, 0)).astype(dtype)
+            for got in (found[order], found[4 * (exponent + 1) + order]):
+                np.testing.assert_allclose(
+                    got, wanted, rtol=4 * limits.eps, err_msg=f"order {order} at y = {exponent}"
+                )
+        if exponent == 0:
+            with np.errstate(over="ignore"):
+                has_inverse = np.isfinite(1 / bases)
+            np.testing.assert_allclose(
+                by_y[has_inverse], 1 / bases[has_inverse], rtol=4 * limits.eps
+            )

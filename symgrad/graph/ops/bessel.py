@@ -25,6 +25,7 @@ from symgrad.graph.types import Array, TensorType
 
 _EDGE = {"f32": 8.0, "f64": 15.0}
 _MOMENT_EDGE = {"f32": 10.0, "f64": 18.0}
+_MOST = {"f32": 2.0**125, "f64": 2.0**1021}
 _MOMENTS = {
     1: (slopes.BESSEL_1, slopes.BESSEL_1_TAIL),
     2: (slopes.BESSEL_2, slopes.BESSEL_2_TAIL),
@@ -74,7 +75,8 @@ def _i1e_formula(x: FloatExpr) -> FloatExpr:
 
 def _moment_formula(order: int, x: FloatExpr) -> FloatExpr:
     size = abs(x)
-    near, far = size.least(1.0), size.greatest(1.0)
+    # Of what is added up for far ones nothing is infinite, beside moments that are 0.
+    near, far = size.least(1.0), size.greatest(1.0).least(_MOST[x.short])
     moments: list[FloatExpr] = []
     for k in range(1, order + 1):
         if k <= 2:

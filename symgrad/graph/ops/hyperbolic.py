@@ -122,8 +122,9 @@ def acosh(x: Any, /) -> Tensor:
 
 def _acosh_grad(node: Node, g: Tensor) -> Grads:
     (x,) = node.inputs
-    # Two roots: the product would overflow.
-    return (divide(g, multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1)))),)
+    # By one root after the other: a product under the root would overflow, and one of roots has a
+    # derivative that is nan at 1.
+    return (divide(divide(g, sqrt(subtract(x, 1))), sqrt(add(x, 1))),)
 
 
 acosh_op = elementwise(

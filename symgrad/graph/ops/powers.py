@@ -140,8 +140,9 @@ def cbrt(x: Any, /) -> Tensor:
 
 
 def _cbrt_grad(node: Node, g: Tensor) -> Grads:
-    y = node.output
-    return (divide(g, multiply(multiply(y, y), 3)),)
+    # Of an inverse, whose own derivative is 0 at infinity and infinite at 0, and not nan.
+    inverse = divide(1, node.output)
+    return (multiply(g, divide(multiply(inverse, inverse), 3)),)
 
 
 cbrt_op = elementwise(

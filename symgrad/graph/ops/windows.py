@@ -236,7 +236,8 @@ def _slice_batch(operands: Operands, *, axis: int, size: Shape, clamps: bool) ->
     rows = moveaxis(operands.lift(x), 0, axis)
     begins = [operands.lift(entry) for entry in starts]
     places = [iota(begins[0].shape, 0), *begins]
-    taken = operands.apply(rows, *places, axis=axis, size=(1, *size), clamps=clamps)
+    of_case = 0 if operands.size == 0 else 1  # where there are no cases, no block has one
+    taken = operands.apply(rows, *places, axis=axis, size=(of_case, *size), clamps=clamps)
     own = axis + begins[0].ndim
     flat = reshape(taken, (*taken.shape[:own], *taken.shape[own + 1 :]))
     return moveaxis(flat, axis, 0)
@@ -304,6 +305,8 @@ def _update_batch(operands: Operands, *, axis: int, clamps: bool) -> Tensor:
     if not any(entry.is_batched for entry in starts):
         tensors = (e.tensor for e in starts)
         return operands.apply(into, written, *tensors, axis=axis + 1, clamps=clamps)
+    if operands.size == 0:
+        return into
     begins = [operands.lift(entry) for entry in starts]
     places = [iota(begins[0].shape, 0), *begins]
     blocks = expand_dims(moveaxis(written, 0, axis), axis=axis + begins[0].ndim)

@@ -1,0 +1,96 @@
+"""Scaled sums of powers: Lp norms along the last axis, whose powers neither overflow nor vanish.
+
+The squares of float32 and halves are summed in float64, which holds them all. Those of float64 are
+scaled by a power of 2 where the greatest number is far out, as BLAS has it (nrm2), and other powers
+by the greatest or the least number. A scale is a constant to gradients, which have none of a norm
+by it, and so no gradient is 0 or infinite that need not be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from symgrad.graph import dtypes
+from symgrad.graph.node import Tensor
+from symgrad.graph.operands import cast
+from symgrad.graph.ops.arithmetic import abs as absolute
+from symgrad.graph.ops.arithmetic import add, divide, isfinite, multiply, square
+from symgrad.graph.ops.comparison import equal, greater, logical_and, logical_or, where
+from symgrad.graph.ops.complex_parts import imag, real
+from symgrad.graph.ops.conversion import stop_gradient
+from symgrad.graph.ops.elementwise import filled, filled_like
+from symgrad.graph.ops.reduction import any as any_of
+from symgrad.graph.ops.reduction import max as greatest
+from symgrad.graph.ops.reduction import min as least
+from symgrad.graph.ops.roots import root_of_squares
+from symgrad.graph.ops.slicing import concat
+from symgrad.graph.ops.structure import expand_dims, reduce_sum, reshape
+from symgrad.graph.ops.transcendental import pow
+
+# Where the greatest number is beyond, all are multiplied by 2**-600, where it is below the
+# reciprocal by 2**600: no sum of fewer than 2**60 squares overflows, and what vanishes is no digit.
+_FAR, _SHIFT = 2.0**480, 2.0**600
+
+
+def length_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return the Euclidean norm over axes, of floats or complex numbers; the gradient at 0 is 0.
+
+    It is of the float dtype of `x`, where that is none of halves, of which it is float32.
+    """
+    parts = [real(x), imag(x)] if x.dtype.is_complex else [x]
+    narrow = dtypes.float32 if parts[0].dtype.is_half else parts[0].dtype
+    if narrow != dtypes.float64:
+        return cast(_root([cast(part, dtypes.float64) for part in parts], axes), narrow)
+    # Two questions and no greatest number, which no elements do not have.
+    sizes = [absolute(part) for part in parts]
+    is_large, is_moderate = (_has_any(sizes, axes, limit) for limit in (_FAR, 1 / _FAR))
+    one = filled(is_large.shape, 1, dtypes.float64)
+    shift = where(is_large, 1 / _SHIFT, where(is_moderate, one, _SHIFT))
+    back = where(is_large, _SHIFT, where(is_moderate, one, 1 / _SHIFT))
+    found = _root([multiply(part, shift) for part in parts], axes)
+    return multiply(found, reshape(back, found.shape))
+
+
+def _has_any(sizes: list[Tensor], axes: tuple[int, ...], limit: float) -> Tensor:
+    first, *others = (any_of(greater(size, limit), axis=axes, keepdims=True) for size in sizes)
+    return logical_or(first, others[0]) if others else first
+
+
+def _root(parts: list[Tensor], axes: tuple[int, ...]) -> Tensor:
+    first, *others = (reduce_sum(square(part), axes) for part in parts)
+    return root_of_squares(add(first, others[0]) if others else first)
+
+
+def root_of_powers(sizes: Tensor, order: float) -> Tensor:
+    """Return the root of the sum of powers of each row of `sizes`, none of which is negative.
+
+    Of a positive order the gradient is 0 where a size is 0, or all of them.
+    """
+    last = (sizes.ndim - 1,)
+    if sizes.shape[-1] == 0:
+        scale = filled(sizes.shape[:-1], 1, sizes.dtype)
+    else:
+        extreme = _extreme_of_rows(sizes, order)
+        is_scale = logical_and(isfinite(extreme), greater(extreme, 0))
+        scale = where(is_scale, extreme, filled_like(extreme, 1))
+    scaled = divide(sizes, expand_dims(scale, axis=-1))
+    if order < 0:
+        return multiply(pow(reduce_sum(pow(scaled, order), last), 1 / order), scale)
+    total = reduce_sum(where_positive(scaled, lambda t: pow(t, order)), last)
+    return multiply(where_positive(total, lambda t: pow(t, 1 / order)), scale)
+
+
+def where_positive(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply a function with f(0) = 0 whose gradient at 0 is to be 0."""
+    is_zero = equal(x, 0)
+    found = function(where(is_zero, filled_like(x, 1), x))
+    return where(is_zero, filled_like(x, 0), found)
+
+
+def _extreme_of_rows(sizes: Tensor, order: float) -> Tensor:
+    """Return the greatest number of each row, or for an order below 0 the least, as a constant."""
+    if not isinstance(sizes.shape[-1], int):  # which may be 0
+        element = filled((*sizes.shape[:-1], 1), 0 if order > 0 else math.inf, sizes.dtype)
+        sizes = concat([sizes, element], axis=-1)
+    return stop_gradient((greatest if order > 0 else least)(sizes, axis=-1))
