@@ -15,6 +15,7 @@ from symgrad.graph.ops.arithmetic import (
     abs,
     add,
     divide,
+    isfinite,
     isinf,
     multiply,
     negative,
@@ -280,9 +281,10 @@ def gaussian_nll(
     """
     x, t = float_operands("gaussian_nll", x, t)
     given = float_operand(var)
-    variance = where(
-        less(given, epsilon), add(subtract(given, stop_gradient(given)), epsilon), given
-    )
+    # What is 0 and has the gradient 1, but of -inf, which does not grow.
+    near = where(isfinite(given), given, 0)
+    least = add(subtract(near, stop_gradient(near)), epsilon)
+    variance = where(less(given, epsilon), least, given)
     apart = subtract(x, t)
     squares = multiply(apart, divide(apart, variance))  # the square alone may overflow
     losses = multiply(add(log(variance), squares), 0.5)

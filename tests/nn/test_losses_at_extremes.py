@@ -265,3 +265,13 @@ def test_in_float16_no_square_of_what_is_large_overflows(name, loss):
         found.append(step(*[array.astype(dtype) for array in given]))
     for narrow, wide in zip(*found, strict=True):
         np.testing.assert_allclose(narrow.astype("float64"), wide, rtol=4e-3, atol=1e-5)
+
+
+def test_a_variance_of_minus_infinity_counts_as_the_least_one():
+    value, to_x, to_t, to_var = _run(
+        partial(sg.nn.gaussian_nll, epsilon=0.25), [1.0, 1.0], [0.0, -np.inf], [-np.inf, 1.0]
+    )
+    np.testing.assert_array_equal(value, np.inf)
+    np.testing.assert_allclose(to_x, [2, np.inf])
+    np.testing.assert_allclose(to_t, [-2, -np.inf])
+    np.testing.assert_allclose(to_var, [0, -np.inf])

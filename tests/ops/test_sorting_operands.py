@@ -81,3 +81,39 @@ def test_of_no_elements_it_is_nan_as_in_numpy(name):
         given = np.zeros(shape, "float32")
         found = sg.compile([x], getattr(sg, name)(x, *q, axis=axis))(given)
         np.testing.assert_array_equal(found, getattr(np, name)(given, *q, axis=axis))
+
+
+_INFINITE = [
+    [np.inf, np.inf, 1.0, 2.0],
+    [-np.inf, -np.inf, 1.0, 2.0],
+    [-np.inf, 3.0, 1.0, 2.0],
+    [np.inf, 3.0, 1.0, 2.0],
+    [1e308, -1e308, 1.5e308, -1.5e308],
+]
+
+
+def test_between_a_number_and_infinity_is_infinity():
+    x, q = sg.placeholder((5, 4), "float64"), sg.placeholder((2,), "float64")
+    found = [sg.median(x, axis=1), sg.nanmedian(x, axis=1), sg.quantile(x, [0.5, 0.4], axis=1)]
+    step = sg.compile([x, q], [*found, sg.quantile(x, q, axis=1)])
+    given, shares = np.array(_INFINITE), np.array([0.5, 0.4])
+    medians = np.array([np.inf, -np.inf, 1.5, 2.5, 0.0])
+    middle, numbers, known, asked = step(given, shares)
+    for got in (middle, numbers, known[0], asked[0]):
+        np.testing.assert_array_equal(got, medians)
+    for got in (known[1], asked[1]):
+        np.testing.assert_allclose(got, [np.inf, -np.inf, 1.2, 2.2, -6e307], rtol=1e-12)
+
+
+def test_slopes_of_quantiles_by_their_shares_beside_what_is_infinite():
+    x, q = sg.placeholder((4,), "float64"), sg.placeholder((), "float64")
+    (to_q,) = sg.gradients(sg.quantile(x, q), [q])
+    assert sg.compile([x, q], to_q)(np.array([np.inf, 3.0, 1.0, 2.0]), 0.5) == 3.0
+
+
+@pytest.mark.parametrize("function", [sg.median, sg.nanmedian])
+def test_the_gradient_of_a_median_of_equals_is_of_both_in_the_middle(function):
+    x = sg.placeholder((2, 4), "float64")
+    (gradient,) = sg.gradients(function(x, axis=1), [x])
+    found = sg.compile([x], gradient)(np.array([[2.0, 2.0, 2.0, 2.0], [5.0, 1.0, 3.0, 3.0]]))
+    np.testing.assert_array_equal(found, [[0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5]])

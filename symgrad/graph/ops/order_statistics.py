@@ -12,8 +12,8 @@ from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, made_by_numpy, normalize_axes
-from symgrad.graph.ops.arithmetic import add, multiply, subtract
-from symgrad.graph.ops.comparison import equal, isnan, logical_not, logical_or, where
+from symgrad.graph.ops.arithmetic import add, isfinite, multiply, subtract
+from symgrad.graph.ops.comparison import equal, isnan, logical_not, where
 from symgrad.graph.ops.extrema import clip, maximum
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import take_along_axis
@@ -216,11 +216,17 @@ def _between(places: Any, method: str, down: Any, up: Any, near: Any) -> tuple[A
 
 
 def _interpolated(below: Tensor, above: Tensor, part: Tensor) -> Tensor:
-    """Return what lies between two elements: exact at both, and where they are equal."""
-    step = subtract(above, below)
+    """Return what lies between two elements: exact at both, and where they are equal.
+
+    The gradient goes to both, in shares, also where they are equal.
+    """
+    whole = subtract(above, below)
+    is_finite = isfinite(whole)
+    step = where(is_finite, whole, 0)
+    # Of what is infinite, or of two that are so far apart.
+    far = add(multiply(below, subtract(1, part)), multiply(above, part))
     upwards = add(below, multiply(step, part))
     downwards = subtract(above, multiply(step, subtract(1, part)))
     is_near = broadcast_to(part < 0.5, below.shape)
-    # Also where both are infinite, or the result is one of them.
-    is_one = logical_or(equal(below, above), broadcast_to(equal(part, 0), below.shape))
-    return where(is_one, below, where(is_near, upwards, downwards))
+    between = where(is_finite, where(is_near, upwards, downwards), far)
+    return where(broadcast_to(equal(part, 0), below.shape), below, between)
