@@ -15,7 +15,7 @@ from symgrad.codegen.llvm.extrema import RELATIONS, Extremum, emit_float_extremu
 from symgrad.codegen.llvm.math import integers, rounding
 from symgrad.codegen.llvm.math.conversions import Conversions, register_type
 from symgrad.codegen.llvm.math.floats import Floats
-from symgrad.codegen.llvm.math.functions import FUNCTIONS, call_math
+from symgrad.codegen.llvm.math.functions import FUNCTIONS, MathFunction, call_math
 from symgrad.codegen.llvm.math.reciprocal_roots import emit_rsqrt
 from symgrad.codegen.llvm.math.values import Real, Word
 from symgrad.codegen.target import Target
@@ -106,9 +106,8 @@ def emit_scalar_op(lanes: Lanes, name: str, args: Args, dtype: DType) -> ir.Valu
     assert len(args) == row.arity, f"{name} takes {row.arity} arguments, not {len(args)}"
     assert not dtype.is_half, f"{name} of {dtype}: halves are computed in float32"
     if dtype.is_float and name in FUNCTIONS:
-        return call_math(
-            lanes.builder, lanes.target, lanes.width, name, args, dtype, inline=lanes.inline_math
-        )
+        function = MathFunction(name, dtype, lanes.width, lanes.target, lanes.inline_math)
+        return call_math(lanes.builder, function, args)
     return _ROWS[name](lanes, args, dtype)
 
 

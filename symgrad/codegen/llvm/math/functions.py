@@ -14,6 +14,7 @@ from symgrad.codegen.llvm.math.internal import call_internal, full_name
 from symgrad.codegen.llvm.math.values import Real
 from symgrad.codegen.target import Target
 from symgrad.graph.dtypes import DType
+from symgrad.records import dataclass
 
 Emit = Callable[..., Real]
 
@@ -108,60 +109,54 @@ def emitter(name: str) -> Emit:
     return emit
 
 
-def call_math(
-    builder: ir.IRBuilder,
-    target: Target,
-    width: int,
-    name: str,
-    args: Sequence[ir.Value],
-    dtype: DType,
-    *,
-    inline: bool,
-) -> ir.Value:
-    """Call the internal function for `name` on `width` lanes of `dtype`, making it if need be.
+@dataclass(frozen=True, slots=True)
+class MathFunction:
+    """A function on `width` lanes of `dtype`, for a target, that is to be inlined or called."""
+
+    name: str
+    dtype: DType
+    width: int
+    target: Target
+    inline: bool
+
+    def called(self, builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+        """Call it within the module of the builder, where it is made if it is not there."""
+
+        def body(inside: ir.IRBuilder, params: Sequence[ir.Value]) -> ir.Value:
+            floats = Floats(inside, self.target, self.width, self.dtype)
+            return emitter(self.name)(floats, *map(floats.real, params)).value
+
+        return call_internal(builder, self.name, args, args[0].type, body, inline=self.inline)
+
+
+def call_math(builder: ir.IRBuilder, function: MathFunction, args: Sequence[ir.Value]) -> ir.Value:
+    """Call an internal function, making it if need be.
 
     One that calls no other is emitted once in a process; modules have copies.
     """
-    full, module = full_name(name, args[0].type, inline=inline), builder.module
+    full, module = _full_name(function, args[0].type), builder.module
     # What a kernel of symbolic sizes asks is noted as it is emitted.
-    if full not in module.globals and type(width) is int:
-        kinds = tuple([arg.type for arg in args])
-        made = _emitted(target, width, name, kinds, dtype, inline)
+    if full not in module.globals and type(function.width) is int:
+        made = _emitted(function, tuple([arg.type for arg in args]))
         if made is not None:
             made.copied(module, full)
             for called in _others(made):
                 module.globals.setdefault(called.name, called)
-    return _called(builder, target, width, name, args, dtype, inline=inline)
+    return function.called(builder, args)
 
 
-def _called(
-    builder: ir.IRBuilder,
-    target: Target,
-    width: int,
-    name: str,
-    args: Sequence[ir.Value],
-    dtype: DType,
-    *,
-    inline: bool,
-) -> ir.Value:
-    def body(inside: ir.IRBuilder, params: Sequence[ir.Value]) -> ir.Value:
-        floats = Floats(inside, target, width, dtype)
-        return emitter(name)(floats, *map(floats.real, params)).value
-
-    return call_internal(builder, name, args, args[0].type, body, inline=inline)
+def _full_name(function: MathFunction, kind: ir.Type) -> str:
+    return full_name(function.name, kind, inline=function.inline)
 
 
 @lru_cache(maxsize=256)
-def _emitted(
-    target: Target, width: int, name: str, takes: tuple[ir.Type, ...], dtype: DType, inline: bool
-) -> ir.LLVMFunction | None:
-    """Return the function for `name` in a module of its own, None of one that needs others."""
+def _emitted(function: MathFunction, takes: tuple[ir.Type, ...]) -> ir.LLVMFunction | None:
+    """Return the function in a module of its own, None of one that needs others."""
     module = ir.Module()
     around = ir.LLVMFunction(module, ir.FunctionType(takes[0], takes), "around")
-    builder = ir.IRBuilder(around.append_basic_block("entry"))
-    _called(builder, target, width, name, around.args, dtype, inline=inline)
+    function.called(ir.IRBuilder(around.append_basic_block("entry")), around.args)
     del module.globals["around"]
-    made: ir.LLVMFunction = module.globals[full_name(name, takes[0], inline=inline)]
+    made: ir.LLVMFunction = module.globals[_full_name(function, takes[0])]
     is_alone = not module.metadata and all(called.is_declaration for called in _others(made))
     return made if is_alone else None
 
