@@ -1,9 +1,9 @@
 """Scaled sums of powers: Lp norms along the last axis, whose powers neither overflow nor vanish.
 
-The squares of float32 and halves are summed in float64, which holds them all. Those of float64 are
-scaled by a power of 2 where the greatest number is far out, as BLAS has it (nrm2), and other powers
-by the greatest or the least number. A scale is a constant to gradients, which have none of a norm
-by it, and so no gradient is 0 or infinite that need not be.
+The squares of float32 and halves are summed in float64, which holds them all. Rows of float64 are
+divided by their greatest number where that is far out, as BLAS has it (nrm2), and of other powers
+by the greatest or the least one. A scale is a constant to gradients, which have none of a norm by
+it, and so no gradient is 0 or infinite that need not be.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, isfinite, multiply, square
-from symgrad.graph.ops.comparison import equal, greater, logical_and, logical_or, where
+from symgrad.graph.ops.comparison import equal, greater, less, logical_and, logical_or, where
 from symgrad.graph.ops.complex_parts import imag, real
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import filled, filled_like
-from symgrad.graph.ops.reduction import any as any_of
+from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.roots import root_of_squares
@@ -28,9 +28,10 @@ from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import expand_dims, reduce_sum, reshape
 from symgrad.graph.ops.transcendental import pow
 
-# Where the greatest number is beyond, all are multiplied by 2**-600, where it is below the
-# reciprocal by 2**600: no sum of fewer than 2**60 squares overflows, and what vanishes is no digit.
-_FAR, _SHIFT = 2.0**480, 2.0**600
+# Rows whose greatest number is further out, or further down, are divided by it: of others squares,
+# and the third powers in second derivatives, are floats. The reciprocal of what is below the least
+# one is none.
+_FAR, _LEAST = 2.0**64, 2.0**-1022
 
 
 def length_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -42,19 +43,34 @@ def length_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     narrow = dtypes.float32 if parts[0].dtype.is_half else parts[0].dtype
     if narrow != dtypes.float64:
         return cast(_root([cast(part, dtypes.float64) for part in parts], axes), narrow)
-    # Two questions and no greatest number, which no elements do not have.
-    sizes = [absolute(part) for part in parts]
-    is_large, is_moderate = (_has_any(sizes, axes, limit) for limit in (_FAR, 1 / _FAR))
-    one = filled(is_large.shape, 1, dtypes.float64)
-    shift = where(is_large, 1 / _SHIFT, where(is_moderate, one, _SHIFT))
-    back = where(is_large, _SHIFT, where(is_moderate, one, 1 / _SHIFT))
+    sizes = [x.shape[axis] for axis in axes]
+    if 0 in sizes:
+        return _root(parts, axes)
+    if not all(isinstance(size, int) for size in sizes):
+        parts, axes = [_with_a_zero(part, axes) for part in parts], (x.ndim - len(axes),)
+    shift = _scale_of(_greatest(parts, axes))
     found = _root([multiply(part, shift) for part in parts], axes)
-    return multiply(found, reshape(back, found.shape))
+    return divide(found, reshape(shift, found.shape))
 
 
-def _has_any(sizes: list[Tensor], axes: tuple[int, ...], limit: float) -> Tensor:
-    first, *others = (any_of(greater(size, limit), axis=axes, keepdims=True) for size in sizes)
-    return logical_or(first, others[0]) if others else first
+def _scale_of(size: Tensor) -> Tensor:
+    is_far = logical_or(greater(size, _FAR), less(size, 1 / _FAR))
+    inverse = divide(1, maximum(size, _LEAST))
+    return where(logical_and(isfinite(size), is_far), inverse, filled_like(size, 1))
+
+
+def _greatest(parts: list[Tensor], axes: tuple[int, ...]) -> Tensor:
+    first, *others = (greatest(absolute(part), axis=axes, keepdims=True) for part in parts)
+    return stop_gradient(maximum(first, others[0]) if others else first)
+
+
+def _with_a_zero(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return what may turn out to have no elements as rows with one more, whose norm is the same.
+
+    The axes are the last ones.
+    """
+    rows = reshape(x, (*x.shape[: axes[0]], math.prod([x.shape[a] for a in axes], start=1)))
+    return concat([rows, filled((*rows.shape[:-1], 1), 0, x.dtype)], axis=-1)
 
 
 def _root(parts: list[Tensor], axes: tuple[int, ...]) -> Tensor:
@@ -68,7 +84,7 @@ def root_of_powers(sizes: Tensor, order: float) -> Tensor:
     Of a positive order the gradient is 0 where a size is 0, or all of them.
     """
     last = (sizes.ndim - 1,)
-    if sizes.shape[-1] == 0:
+    if sizes.shape[-1] == 0 or 0 < order <= 1:  # whose powers are no further out than the sizes
         scale = filled(sizes.shape[:-1], 1, sizes.dtype)
     else:
         extreme = _extreme_of_rows(sizes, order)

@@ -12,7 +12,16 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops import bessel
 from symgrad.graph.ops import logit as of_logit
 from symgrad.graph.ops.arithmetic import multiply, negative
-from symgrad.graph.ops.comparison import equal, isnan, less, logical_and, logical_not, where
+from symgrad.graph.ops.comparison import (
+    equal,
+    greater,
+    isnan,
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+    where,
+)
 from symgrad.graph.ops.elementwise import filled_like, float_operand
 from symgrad.graph.ops.transcendental import log, log1p, sigmoid
 from symgrad.graph.public_ops import public
@@ -47,32 +56,35 @@ def logit(p: Any, /) -> Tensor:
 def xlogy(x: Any, y: Any, /) -> Tensor:
     """Compute `x * log(y)`, which is 0 where `x` is 0, unless `y` is nan.
 
-    Broadcast together; integers become float32. Within 2 ulp. Where `x` is 0 both gradients are 0.
+    Broadcast together; integers become float32. Within 2 ulp. The gradients are `log(y)` and
+    `x / y`, and 0 where `x` is 0 and the logarithm is not finite, as in PyTorch.
 
     >>> sg.run(sg.special.xlogy([0.0, 1.0], [0.0, 2.0]))
     array([0.       , 0.6931472], dtype=float32)
     """
     x, y = float_operands("xlogy", x=x, y=y)
-    return _times_log(x, y, log, 1)
+    return _times_log(x, y, log, 0)
 
 
 @public()
 def xlog1py(x: Any, y: Any, /) -> Tensor:
     """Compute `x * log(1 + y)`, which is 0 where `x` is 0, unless `y` is nan.
 
-    Broadcast together; integers become float32. Within 2 ulp. Where `x` is 0 both gradients are 0.
+    Broadcast together; integers become float32. Within 2 ulp. The gradients are `log(1 + y)` and
+    `x / (1 + y)`, and 0 where `x` is 0 and the logarithm is not finite.
 
     >>> sg.run(sg.special.xlog1py([0.0, 1.0], [-1.0, 1.0]))
     array([0.       , 0.6931472], dtype=float32)
     """
     x, y = float_operands("xlog1py", x=x, y=y)
-    return _times_log(x, y, log1p, 0)
+    return _times_log(x, y, log1p, -1)
 
 
-def _times_log(x: Tensor, y: Tensor, logarithm: Any, harmless: int) -> Tensor:
-    """Return `x * logarithm(y)`; the logarithm sees `harmless` where the product is 0 for `x`."""
-    is_zero = logical_and(equal(x, 0), logical_not(isnan(y)))
-    product = multiply(x, logarithm(where(is_zero, filled_like(y, harmless), y)))
+def _times_log(x: Tensor, y: Tensor, logarithm: Any, pole: int) -> Tensor:
+    """Return `x * logarithm(y)`, 0 where `x` is and the logarithm, at `pole` or below, is not."""
+    has_log = logical_and(greater(y, pole), less(y, math.inf))
+    is_zero = logical_and(equal(x, 0), logical_not(logical_or(has_log, isnan(y))))
+    product = multiply(x, logarithm(where(is_zero, filled_like(y, pole + 1), y)))
     return where(is_zero, filled_like(x, 0), product)
 
 
@@ -89,7 +101,7 @@ def entr(x: Any, /) -> Tensor:
     x = float_operand(x)
     is_below = less(x, 0)
     safe = where(is_below, filled_like(x, 0), x)
-    return where(is_below, filled_like(x, -math.inf), negative(_times_log(safe, safe, log, 1)))
+    return where(is_below, filled_like(x, -math.inf), negative(_times_log(safe, safe, log, 0)))
 
 
 @public()

@@ -58,6 +58,16 @@ def test_norms_and_their_gradients_are_right_up_to_the_limits(name, dtype):
     )
 
 
+@pytest.mark.parametrize("scale", [1e-295, 1e-240, 1e-160, 1.0, 1e77, 1e78, 1e160, 1e231, 1e300])
+def test_second_derivatives_are_right_between_the_scales(scale):
+    x = sg.placeholder((4,), "float64")
+    (gradient,) = sg.gradients(sg.linalg.norm(x), [x])
+    found = sg.compile([x], sg.jacobian(gradient, x))(_ROW * scale)
+    unit = _ROW / np.linalg.norm(_ROW)
+    wanted = (np.eye(4) - np.outer(unit, unit)) / np.linalg.norm(_ROW)
+    np.testing.assert_allclose(found * scale, wanted, rtol=1e-13, atol=1e-16)
+
+
 @pytest.mark.parametrize("order", [1.5, 3, 10, 0.5, -1, -3])
 def test_other_powers_do_not_overflow_either(order):
     given = np.outer([1e-300, 1e-120, 1.0, 1e120, 1e300], [3.0, -4.0, 12.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mpmath
@@ -274,3 +275,35 @@ def test_second_derivatives_of_betainc_by_a_parameter_and_x_do_not_depend_on_the
     found, wanted = sg.compile(given, [one, other], opt_level=1)(*points)
     assert np.abs(found).min() > 1e-3
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_product_with_a_finite_logarithm_has_its_gradient_at_0_too() -> None:
+    found = _gradients(
+        (sg.special.xlogy, 0.0, 2.0),
+        (sg.special.xlog1py, 0.0, 2.0),
+        (sg.special.xlogy, 0.0, -1.0),
+        (sg.special.xlogy, 0.0, math.inf),
+        (sg.special.xlog1py, 0.0, -3.0),
+    )
+    wanted = [[np.log(2.0), 0], [np.log(3.0), 0], [0, 0], [0, 0], [0, 0]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-15)
+    x = sg.placeholder((), "float64")
+    (slope,) = sg.gradients(sg.special.xlog1py(x, x), x)
+    assert sg.run(sg.gradients(slope, x), {x: np.float64(0.0)}) == [2.0]
+
+
+def test_second_derivatives_where_there_is_a_limit() -> None:
+    points: list[tuple[Any, float, float]] = [
+        (sg.special.i1e, math.inf, 0),
+        (sg.special.i1e, -1e308, 0),
+        (sg.cbrt, math.inf, 0),
+        (sg.cbrt, 0.0, -math.inf),
+        (sg.cbrt, -0.0, math.inf),
+        (sg.acosh, 1.0, -math.inf),
+        (sg.acosh, math.inf, 0),
+        (sg.asin, 1.0, math.inf),
+    ]
+    x = sg.placeholder((), "float64")
+    for build, point, wanted in points:
+        (second,) = sg.gradients(sg.gradients(build(x), x), x)
+        assert float(sg.run(second, {x: np.float64(point)})) == wanted, (build, point)
