@@ -17,7 +17,7 @@ from symgrad.graph.ops import eigh as of_eigh
 from symgrad.graph.ops import lu as of_lu
 from symgrad.graph.ops import qr as of_qr
 from symgrad.graph.ops import svd as of_svd
-from symgrad.graph.ops.arithmetic import add
+from symgrad.graph.ops.arithmetic import add, divide, multiply
 from symgrad.graph.ops.comparison import equal
 from symgrad.graph.ops.conversion import astype
 from symgrad.graph.ops.gathering import iota
@@ -25,6 +25,7 @@ from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import adjoint, identity_like, triangle
 from symgrad.graph.public_ops import public
 from symgrad.linalg.operands import as_matrices, as_square
+from symgrad.linalg.scaled_sums import scale_of_matrices
 
 # How eigenvalues and singular values are computed.
 Method = Literal["jacobi", "lapack"]
@@ -144,7 +145,10 @@ def qr(a: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
         raise GraphError(
             "qr", f"mode {mode!r} is neither 'reduced' nor 'complete'", source=user_source()
         )
-    return QRResult(*of_qr.qr(as_matrices("qr", "a", a), complete=mode == "complete"))
+    matrices = as_matrices("qr", "a", a)
+    scale = scale_of_matrices(matrices)
+    q, r = of_qr.qr(multiply(matrices, scale), complete=mode == "complete")
+    return QRResult(q, divide(r, scale))
 
 
 @public(functions=[np.linalg.eigh])

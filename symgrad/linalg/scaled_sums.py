@@ -21,6 +21,7 @@ from symgrad.graph.ops.complex_parts import imag, real
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.extrema import maximum
+from symgrad.graph.ops.reduction import any as any_of
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.roots import root_of_squares
@@ -32,6 +33,9 @@ from symgrad.graph.ops.transcendental import pow
 # and the third powers in second derivatives, are floats. The reciprocal of what is below the least
 # one is none.
 _FAR, _LEAST = 2.0**64, 2.0**-1022
+# Of a matrix whose greatest number is beyond the first one, or below its reciprocal, squares may
+# overflow or vanish beside one another; by the second one it is moved to where they do not.
+_FAR_SQUARES = {"f32": (2.0**55, 2.0**80), "f64": (2.0**480, 2.0**600)}
 
 
 def length_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -51,6 +55,18 @@ def length_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     shift = _scale_of(_greatest(parts, axes))
     found = _root([multiply(part, shift) for part in parts], axes)
     return divide(found, reshape(shift, found.shape))
+
+
+def scale_of_matrices(a: Tensor) -> Tensor:
+    """Return 1 for each matrix, or a power of 2 where squares of all its elements are far out."""
+    is_wide = a.dtype in (dtypes.float64, dtypes.complex128)
+    far, shift = _FAR_SQUARES["f64" if is_wide else "f32"]
+    axes, size = (a.ndim - 2, a.ndim - 1), absolute(a)
+    is_large, is_moderate = (
+        any_of(greater(size, limit), axis=axes, keepdims=True) for limit in (far, 1 / far)
+    )
+    one = filled(is_large.shape, 1, size.dtype)
+    return cast(where(is_large, 1 / shift, where(is_moderate, one, shift)), a.dtype)
 
 
 def _scale_of(size: Tensor) -> Tensor:

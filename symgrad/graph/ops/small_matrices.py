@@ -66,13 +66,15 @@ def on_arrays(algorithm: Callable[..., list[FloatExpr]], operands: Sequence[Arra
 def as_matrices(columns: Array, width: int) -> Array:
     """Return columns as an array of matrices, whose axes are the last two."""
     rest = columns.shape[1:]
-    return np.moveaxis(columns.reshape(-1, width, *rest), (0, 1), (-2, -1))
+    return np.moveaxis(columns.reshape(columns.shape[0] // width, width, *rest), (0, 1), (-2, -1))
 
 
 def as_columns(matrices: Array) -> Array:
     """Return what `as_matrices` takes apart."""
     columns = np.moveaxis(matrices, (-2, -1), (0, 1))
-    return np.ascontiguousarray(columns.reshape(-1, *columns.shape[2:]))
+    return np.ascontiguousarray(
+        columns.reshape(columns.shape[0] * columns.shape[1], *columns.shape[2:])
+    )
 
 
 def rows_type(a: TensorType, count: int) -> TensorType:

@@ -74,6 +74,20 @@ def test_an_op_without_floats_is_batched_too(case: Case) -> None:
         check_slices(y, xs, drawn, chosen)
 
 
+@together("case", CASES, ids=lambda case: case.name, at_once=100)
+def test_of_no_cases_every_op_gives_none(case: Case) -> None:
+    dtype = case.dtypes[-1] if case in OTHER_CASES else dtypes.float64
+    xs, drawn = placeholders(case, dtype), draw(case, dtype, 0)
+    y = case.build(*xs)
+    for chosen in (range(len(xs)), *([position] for position in range(len(xs)))):
+        values = {xs[i]: sg.placeholder((0, *xs[i].shape), xs[i].dtype) for i in chosen}
+        (found,) = batch([y], values, 0)
+        assert found.type == y.type.with_shape((0, *y.shape))
+        given = [d[None][:0] if i in chosen else d for i, d in enumerate(drawn)]
+        (result,), _ = evaluate(Graph(found, [values.get(x, x) for x in xs]), given)
+        assert result.shape == (0, *y.shape)
+
+
 def test_what_does_not_depend_on_the_case_is_not_built_again():
     x, u = sg.placeholder((3,), "float64"), sg.placeholder((3,), "float64")
     shared = sg.exp(x)
