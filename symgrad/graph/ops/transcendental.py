@@ -11,22 +11,18 @@ from typing import Any
 import numpy as np
 
 from symgrad.graph.build import apply
-from symgrad.graph.dtypes import as_dtype, float_limits
+from symgrad.graph.dtypes import as_dtype
 from symgrad.graph.given_arrays import refuse_negative_power
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
-from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import add, divide, isfinite, multiply, negative, subtract
 from symgrad.graph.ops.comparison import (
-    equal,
     greater,
     logical_and,
-    logical_not,
     logical_or,
     not_equal,
     where,
 )
-from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import (
     broadcast_operands,
     filled_like,
@@ -37,9 +33,9 @@ from symgrad.graph.ops.elementwise import (
     is_number,
     one_call,
     rounded_once,
-    uniform_value,
 )
 from symgrad.graph.ops.error_slopes import bell
+from symgrad.graph.ops.lower_powers import lower_power
 from symgrad.graph.public_ops import public
 from symgrad.graph.scalars import Scalars
 from symgrad.graph.structures import ScalarExpr
@@ -76,7 +72,7 @@ def _pow_grad(node: Node, g: Tensor) -> Grads:
     x, y = node.inputs
     zero, one = filled_like(x, 0), filled_like(x, 1)
     has_log = not_equal if x.dtype.is_complex else greater
-    to_x = multiply(g, multiply(y, pow(*_lower_power(x, y))))
+    to_x = multiply(g, multiply(y, pow(*lower_power(x, y))))
     # d/dy = x**y * log(x); the logarithm sees 1 where x has none, so that its own gradient is
     # finite there, and at the limits where x**y is 0, as inf to a negative power is: what is 0 by
     # underflow has derivatives that are not
@@ -85,29 +81,6 @@ def _pow_grad(node: Node, g: Tensor) -> Grads:
     # A large power times the logarithm may overflow, where a g that is 0 makes the product 0.
     to_y = multiply(multiply(g, node.output), log(where(is_inside, x, one)))
     return to_x, where(is_inside, to_y, zero)
-
-
-def _lower_power(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the base and the exponent of x**(y - 1), by which y is multiplied in the derivative.
-
-    At y = 0 the product and its derivatives to x are 0, where powers of x overflow as well: the
-    exponent is 0 where 1 / x is infinite or nan, and for an x so small that its third power has no
-    inverse the base is x as a constant. Elsewhere it depends on both at y = 0 too: the derivative
-    of y * x**(y - 1) by y is 1 / x there.
-    """
-    lower = subtract(y, filled_like(y, 1))
-    known = uniform_value(y)
-    if known is not None and known != 0:
-        return x, lower
-    is_zero = equal(y, filled_like(y, 0))
-    if x.dtype.is_complex:
-        is_undefined = logical_and(is_zero, equal(x, filled_like(x, 0)))
-        return x, where(is_undefined, filled_like(y, 0), lower)
-    size, greatest = absolute(x), float_limits(x.dtype).maxexp
-    has_inverse = greater(size, filled_like(x, 2.0 ** (1 - greatest)))
-    is_small = logical_not(greater(size, filled_like(x, 2.0 ** -(greatest // 3))))
-    base = where(logical_and(is_zero, is_small), stop_gradient(x), x)
-    return base, where(logical_and(is_zero, logical_not(has_inverse)), filled_like(y, 0), lower)
 
 
 pow_op = elementwise(
