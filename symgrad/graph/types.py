@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from symgrad.errors import ShapeError
+from symgrad.errors import DTypeError, ShapeError
 from symgrad.graph import dtypes
 from symgrad.graph.aligned import aligned_copy, aligned_zeros
 from symgrad.graph.dtypes import DType
@@ -102,14 +102,19 @@ _MOST_NODES = 1 << 20  # that one call makes by a count of the user's
 def require_int64_count(op: str, tensor: object, shape: Shape, itemsize: int = 1) -> None:
     """Raise `ShapeError` if an int64 does not count the elements, or the bytes, of a tensor.
 
+    And `DTypeError` for what is no size, such as a bool.
+
     Of `shape` those sizes count that are known. An axis of size 0 makes no other axis fit: strides
     are products of the others, as in NumPy. Of a stack without a bound one slice counts, since it
     is never in memory as a whole.
     """
     product = 1
     for n in shape[1:] if shape and shape[0] == UNBOUNDED else shape:
-        if isinstance(n, int) and n:
-            product *= n
+        if type(n) is int:
+            product *= n or 1
+        elif not isinstance(n, Size | np.integer):
+            # True is equal to 1: a type with it would be the one of all that have a 1.
+            raise DTypeError(op, f"{n!r} is no size")
     if product * itemsize <= INT64_MAX:
         return  # what would be wrong takes longer to say than all that is checked
     problem = f"the sizes of {tensor} multiply to {product}"

@@ -220,7 +220,7 @@ def multi_margin(
     Raises what `nll` does, and `GraphError` for a power that is neither 1 nor 2.
     """
     op = "multi_margin"
-    if p not in (1, 2):
+    if require_int(op, "p", p) not in (1, 2):
         raise GraphError(op, f"p {p} is neither 1 nor 2", source=user_source())
     scores, labels = float_operand(x), as_tensor(labels)
     axis = normalize_axis(op, axis, scores.ndim)

@@ -13,6 +13,7 @@ from typing import Any
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.iteration import scan
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 from symgrad.graph.ops.arithmetic import add, divide, multiply, negative, subtract
@@ -92,7 +93,7 @@ def _require_rank(name: str, given: Tensor, ndim: int) -> None:
 
 
 def _require_blank(blank: int, classes: Dim) -> None:
-    if blank < 0 or (isinstance(classes, int) and blank >= classes):
+    if require_int("ctc", "blank", blank) < 0 or (isinstance(classes, int) and blank >= classes):
         problem = f"blank {blank} is none of {classes} classes"
         raise GraphError("ctc", problem, source=user_source())
 

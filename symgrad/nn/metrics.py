@@ -9,6 +9,7 @@ from typing import Any
 
 from symgrad.errors import DTypeError, ShapeError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.given_arrays import require_size
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis
 from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
@@ -82,6 +83,7 @@ def confusion_matrix(predictions: Any, labels: Any, classes: int) -> Tensor:
         for name, given in (("predictions", predictions), ("labels", labels))
     )
     found = shaped("confusion_matrix", "predictions", found, "labels", wanted.shape)
+    classes = require_size("confusion_matrix", "classes", classes)
     places = [checked_index(reshape(given, (-1,)), classes) for given in (wanted, found)]
     ones = filled(places[0].shape, 1, dtypes.int64)
     return scatter_rows(filled((classes, classes), 0, dtypes.int64), ones, places, 0)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph.ops.gathering import iota
 from tests.errors.test_arguments import CALLED
 from tests.support.absurd import Call, arguments_of, owner_of
 from tests.support.together import together
@@ -92,3 +93,12 @@ def test_the_message_names_the_argument():
         sg.rot90(sg.ones((3, 3)), True)
     with pytest.raises(sg.DTypeError, match="an index of indices_or_sections must be an int"):
         sg.split(sg.ones(3), [1.5])  # type: ignore[list-item]
+
+
+def test_a_bool_is_no_size_of_any_type():
+    with pytest.raises(sg.DTypeError, match="confusion_matrix: classes must be an int, it is True"):
+        sg.nn.confusion_matrix([0, 1], [0, 1], True)
+    # Of equal types one is kept for all: with True it would be the one of each vector of one.
+    with pytest.raises(sg.DTypeError, match="True is no size"):
+        iota((True, 7919), 0)
+    assert [type(n) for n in iota((1, 7919), 0).shape] == [int, int]
