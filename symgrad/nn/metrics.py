@@ -83,10 +83,10 @@ def confusion_matrix(predictions: Any, labels: Any, classes: int) -> Tensor:
         for name, given in (("predictions", predictions), ("labels", labels))
     )
     found = shaped("confusion_matrix", "predictions", found, "labels", wanted.shape)
-    classes = require_size("confusion_matrix", "classes", classes)
-    places = [checked_index(reshape(given, (-1,)), classes) for given in (wanted, found)]
+    size = require_size("confusion_matrix", "classes", classes)
+    places = [checked_index(reshape(given, (-1,)), size) for given in (wanted, found)]
     ones = filled(places[0].shape, 1, dtypes.int64)
-    return scatter_rows(filled((classes, classes), 0, dtypes.int64), ones, places, 0)
+    return scatter_rows(filled((size, size), 0, dtypes.int64), ones, places, 0)
 
 
 @public()
