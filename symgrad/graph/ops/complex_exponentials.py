@@ -88,8 +88,10 @@ def _split_expm1(z: Parts) -> Parts:
 
 
 def log_of_modulus(re: Tensor, im: Tensor) -> Tensor:
-    """Return log |re + i im|, accurate near the unit circle and where the modulus is no normal
-    number: it overflows, or is too small to have all digits."""
+    """Return log |re + i im|, accurate near the unit circle.
+
+    So it is where the modulus is no normal number: it overflows, or is too small for all digits.
+    """
     a, b = abs_of(re), abs_of(im)
     large, small = maximum(a, b), minimum(a, b)
     limits = np.finfo(re.dtype.numpy)
