@@ -23,6 +23,7 @@ from symgrad.graph.dtypes import (
     as_dtype,
     dtype_or,
 )
+from symgrad.graph.foreign_arrays import as_numpy, has_own_dtype
 from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
@@ -72,8 +73,8 @@ def asarray(
 ) -> Tensor:
     """Return `obj` as a tensor, in `dtype` if given: itself, the tensor of a size, or a constant.
 
-    A size may stand in a list, too. Python ints become int64 and floats float32; NumPy arrays keep
-    their dtype. With `copy=True` a tensor becomes a node of its own, with `copy=False` what is no
+    A size may stand in a list, too. Python ints become int64 and floats float32; arrays keep their
+    dtype. With `copy=True` a tensor becomes a node of its own, with `copy=False` what is no
     tensor, or of another dtype, is refused with a `GraphError`: a constant is a copy.
 
     >>> sg.asarray([1, 2]).dtype
@@ -87,7 +88,7 @@ def asarray(
         return identity(obj) if copy and wanted == obj.dtype else cast(obj, wanted)
     if copy is False:
         _refuse_copy(f"a constant of {type(obj).__name__}")
-    if dtype is not None or isinstance(obj, np.ndarray | np.generic) or holds_size(obj):
+    if dtype is not None or has_own_dtype(obj) or holds_size(obj):
         return as_tensor(obj, None if dtype is None else as_dtype(dtype))
     return constant(obj, _default_dtype(obj))
 
@@ -360,7 +361,10 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         _refuse_copy(f"a constant of {type(x).__name__}")
     try:
         return constant(np.from_dlpack(x))
-    except BufferError as error:
+    except (BufferError, RuntimeError) as error:
+        # DLPack of NumPy has no bfloat16, and no other order of bytes: arrays go without it.
+        if has_own_dtype(x):
+            return constant(as_numpy("from_dlpack", x))
         problem = f"{type(x).__name__} hands nothing over: {error}"
         raise DTypeError("from_dlpack", problem, source=user_source()) from error
 
