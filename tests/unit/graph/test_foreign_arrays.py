@@ -88,7 +88,9 @@ def test_functions_of_arrays_take_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "item", [np.array([0, 2]), np.array([1], np.uint8), np.array([True, False, True]), np.array(1)], ids=repr
+    "item",
+    [np.array([0, 2]), np.array([1], np.uint8), np.array([True, False, True]), np.array(1)],
+    ids=repr,
 )
 def test_it_is_an_index(item):
     x = np.arange(12.0).reshape(3, 4)
