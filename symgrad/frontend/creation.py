@@ -24,7 +24,7 @@ from symgrad.graph.dtypes import (
     dtype_or,
 )
 from symgrad.graph.foreign_arrays import as_numpy, has_own_dtype
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import integer_limits, without_axes
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size, refuse_tensors
@@ -34,6 +34,7 @@ from symgrad.graph.ops.conversion import identity, size_of
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
@@ -222,7 +223,8 @@ def arange(
 ) -> Tensor:
     """Return `start`, `start + step`, ... before `stop`; with one argument, from 0 to that.
 
-    Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it.
+    Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it. Raises
+    `DTypeError` for ints that the dtype does not hold.
 
     >>> sg.run(sg.arange(2, 10, 3))
     array([2, 5, 8])
@@ -246,12 +248,23 @@ def arange(
         bounds = tuple(_whole(bound, bounds) for bound in bounds)
     first, last, step = bounds
     wanted = dtype_or(dtype, DEFAULT_FLOAT if is_float else DEFAULT_INTEGER)
-    index = iota((_range_count(first, last, step),), 0)
+    count = _range_count(first, last, step)
+    if not is_float and isinstance(count, int):
+        _require_fit(first, first + max(count - 1, 0) * step, wanted)
+    index = iota((count,), 0)
     # Floats are computed in float64 and rounded once.
     wide = cast(index, dtypes.float64) if is_float or wanted.is_float else index
     scaled = multiply(wide, step) if step != 1 else wide
     origin = size_of(first) if isinstance(first, Size) else first
     return cast(add(scaled, origin) if first != 0 else scaled, wanted)
+
+
+def _require_fit(first: int, last: int, dtype: DType) -> None:
+    """Raise unless an integer dtype holds a range of ints from one to the other."""
+    limits = integer_limits(dtype)
+    for end in (first, last):
+        if limits is not None and not limits[0] <= end <= limits[1]:
+            raise DTypeError("arange", f"{end} does not fit {dtype.name}", source=user_source())
 
 
 def _whole(bound: Any, bounds: tuple[Any, ...]) -> Any:
@@ -289,7 +302,7 @@ def linspace(
     """Return `num` evenly spaced values from `start` to `stop`, float32 if no dtype is given.
 
     `stop` is the last of them, or with `endpoint=False` the one that would follow. All three may be
-    sizes that only a call tells.
+    sizes that only a call tells. An integer dtype has the floors of the values, as NumPy's.
 
     >>> sg.run(sg.linspace(0, 1, 5))
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
@@ -305,7 +318,8 @@ def linspace(
     if endpoint and count != 1:
         is_last = logical_and(equal(index, count - 1), greater(index, 0))
         values = where(is_last, last, values)
-    return cast(values, dtype_or(dtype, DEFAULT_FLOAT))
+    wanted = dtype_or(dtype, DEFAULT_FLOAT)
+    return cast(floor(values) if wanted.is_integer else values, wanted)
 
 
 def _float64(bound: Any) -> Any:
