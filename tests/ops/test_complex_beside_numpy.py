@@ -79,7 +79,7 @@ def test_each_part_that_is_no_number_is_replaced(dtype):
     ends = (0.0, -1.5, np.inf, -np.inf, np.nan)
     values = np.array([complex(a, b) for a in ends for b in ends], dtype)
     z = sg.placeholder(values.shape, dtype)
-    options: list[dict[str, float]] = [{}, {"nan": 2.0, "posinf": 5.0, "neginf": -7.0}]
+    options: list[dict[str, Any]] = [{}, {"nan": 2.0, "posinf": 5.0, "neginf": -7.0}]
     for found, option in zip(
         sg.run([sg.nan_to_num(z, **option) for option in options], {z: values}),
         options,
