@@ -28,6 +28,7 @@ from symgrad.graph.build import (
 )
 from symgrad.graph.dtypes import as_dtype, uint64
 from symgrad.graph.effects import has_effects, renumbered
+from symgrad.graph.foreign_arrays import as_numpy
 from symgrad.graph.graph import Graph
 from symgrad.graph.leaf import constant_op, placeholder, placeholder_op
 from symgrad.graph.nested import Traced, inline
@@ -97,7 +98,8 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function on arrays, or build its nodes."""
-        leaves, nest = flatten((args, kwargs))
+        given, nest = flatten((args, kwargs))
+        leaves = [as_numpy(self._name, leaf) for leaf in given]
         operands = [leaf for leaf in leaves if _is_operand(leaf)]
         trace = self._trace_for(leaves, nest)
         is_symbolic = any(isinstance(operand, Tensor) for operand in operands)

@@ -22,6 +22,7 @@ from symgrad.frontend.control import require_callables
 from symgrad.frontend.nests import flatten, map_leaves, unflatten
 from symgrad.frontend.sparse_tensor import SparseTensor
 from symgrad.functional import Function
+from symgrad.graph.foreign_arrays import as_numpy
 from symgrad.graph.given_arrays import as_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
@@ -314,9 +315,12 @@ def _with_arrays(subject: str, args: tuple[Any, ...], argnums: tuple[int, ...]) 
 
 
 def with_array(leaf: Any) -> Any:
-    """Return `leaf`, a Python float as an array: a number would be compiled in."""
+    """Return `leaf`, a Python float or an array of another library as NumPy's array.
+
+    A number would be compiled in.
+    """
     # Like a constant of the same number; np.float64, which is a float too, stays what it is.
-    return np.asarray(leaf, np.float32) if type(leaf) is float else leaf
+    return np.asarray(leaf, np.float32) if type(leaf) is float else as_numpy("grad", leaf)
 
 
 def require_arguments(

@@ -28,6 +28,7 @@ from symgrad.frontend.nests import (
 )
 from symgrad.functional import Function
 from symgrad.graph.dtypes import as_dtype
+from symgrad.graph.foreign_arrays import as_numpy
 from symgrad.graph.graph import Graph
 from symgrad.graph.nested import inline
 from symgrad.graph.node import Tensor
@@ -167,6 +168,7 @@ class SeedSeats:
 def _as_seed(value: Any, like: TensorType) -> Any:
     if value is None or not like.dtype.is_trainable:
         return None
+    value = as_numpy("vjp", value)
     if isinstance(value, Tensor | np.ndarray | np.generic):
         return value
     # A number of Python would be part of the signature.

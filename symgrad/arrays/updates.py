@@ -19,6 +19,7 @@ from symgrad.frontend.nests import flatten, map_leaves
 from symgrad.frontend.state import variable_data
 from symgrad.functional import Function
 from symgrad.graph.build import current_region
+from symgrad.graph.foreign_arrays import as_numpy
 from symgrad.graph.node import Tensor
 from symgrad.graph.types import Array
 
@@ -228,6 +229,7 @@ def _as_arrays(subject: str, name: str, value: Any) -> Any:
 
 
 def _as_array(subject: str, name: str, leaf: Any) -> Tensor | Array:
+    leaf = as_numpy(subject, leaf)
     if isinstance(leaf, Tensor | np.ndarray | np.generic):
         return leaf if isinstance(leaf, Tensor) else np.asarray(leaf)
     if isinstance(leaf, int | float):

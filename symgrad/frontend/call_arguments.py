@@ -10,10 +10,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from symgrad.errors import DTypeError, GraphError, user_source
 from symgrad.frontend.nests import flatten, unflatten
+from symgrad.graph.foreign_arrays import has_own_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor
 
@@ -67,4 +66,4 @@ class CallArguments:
 
 
 def _as_tensor_if_one(leaf: Any) -> Any:
-    return as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic | float) else leaf
+    return as_tensor(leaf) if has_own_dtype(leaf) or isinstance(leaf, float) else leaf

@@ -23,7 +23,8 @@ from symgrad.graph.dtypes import (
     as_dtype,
     dtype_or,
 )
-from symgrad.graph.given_arrays import as_size
+from symgrad.graph.foreign_arrays import as_numpy, has_own_dtype
+from symgrad.graph.given_arrays import as_size, integer_limits
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size, refuse_tensors
@@ -33,6 +34,7 @@ from symgrad.graph.ops.conversion import identity, size_of
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to, reshape
+from symgrad.graph.ops.whole_numbers import floor
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, Size, at_least, divide
 from symgrad.graph.types import ArrayLiteral, Shape, require_int64_count
@@ -74,8 +76,8 @@ def asarray(
 ) -> Tensor:
     """Return `obj` as a tensor, in `dtype` if given: itself, the tensor of a size, or a constant.
 
-    A size may stand in a list, too. Python ints become int64 and floats float32; NumPy arrays keep
-    their dtype. With `copy=True` a tensor becomes a node of its own, with `copy=False` what is no
+    A size may stand in a list, too. Python ints become int64 and floats float32; arrays keep their
+    dtype. With `copy=True` a tensor becomes a node of its own, with `copy=False` what is no
     tensor, or of another dtype, is refused with a `GraphError`: a constant is a copy.
 
     >>> sg.asarray([1, 2]).dtype
@@ -89,7 +91,7 @@ def asarray(
         return identity(obj) if copy and wanted == obj.dtype else cast(obj, wanted)
     if copy is False:
         _refuse_copy(f"a constant of {type(obj).__name__}")
-    if dtype is not None or isinstance(obj, np.ndarray | np.generic) or holds_size(obj):
+    if dtype is not None or has_own_dtype(obj) or holds_size(obj):
         return as_tensor(obj, None if dtype is None else as_dtype(dtype))
     return constant(obj, _default_dtype(obj))
 
@@ -223,7 +225,8 @@ def arange(
 ) -> Tensor:
     """Return `start`, `start + step`, ... before `stop`; with one argument, from 0 to that.
 
-    Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it.
+    Integers are int64 and floats float32 if no dtype is given. A symbolic size may bound it. Raises
+    `DTypeError` for ints that the dtype does not hold.
 
     >>> sg.run(sg.arange(2, 10, 3))
     array([2, 5, 8])
@@ -247,12 +250,23 @@ def arange(
         bounds = tuple(_whole(bound, bounds) for bound in bounds)
     first, last, step = bounds
     wanted = dtype_or(dtype, DEFAULT_FLOAT if is_float else DEFAULT_INTEGER)
-    index = iota((_range_count(first, last, step),), 0)
+    count = _range_count(first, last, step)
+    if not is_float and isinstance(count, int):
+        _require_fit(first, first + max(count - 1, 0) * step, wanted)
+    index = iota((count,), 0)
     # Floats are computed in float64 and rounded once.
     wide = cast(index, dtypes.float64) if is_float or wanted.is_float else index
     scaled = multiply(wide, step) if step != 1 else wide
     origin = size_of(first) if isinstance(first, Size) else first
     return cast(add(scaled, origin) if first != 0 else scaled, wanted)
+
+
+def _require_fit(first: int, last: int, dtype: DType) -> None:
+    """Raise unless an integer dtype holds a range of ints from one to the other."""
+    limits = integer_limits(dtype)
+    for end in (first, last):
+        if limits is not None and not limits[0] <= end <= limits[1]:
+            raise DTypeError("arange", f"{end} does not fit {dtype.name}", source=user_source())
 
 
 def _whole(bound: Any, bounds: tuple[Any, ...]) -> Any:
@@ -270,8 +284,7 @@ def _whole(bound: Any, bounds: tuple[Any, ...]) -> Any:
 
 def _range_count(first: Any, last: Any, step: Any) -> Dim:
     if not isinstance(first, Size) and not isinstance(last, Size):
-        count: int = math.ceil((last - first) / step)
-        return max(0, count)
+        return max(0, math.ceil((last - first) / step))
     span: Dim = last - first if step > 0 else first - last
     return at_least(divide(span + (abs(step) - 1), abs(step)), 0)
 
@@ -290,7 +303,7 @@ def linspace(
     """Return `num` evenly spaced values from `start` to `stop`, float32 if no dtype is given.
 
     `stop` is the last of them, or with `endpoint=False` the one that would follow. All three may be
-    sizes that only a call tells.
+    sizes that only a call tells. An integer dtype has the floors of the values, as NumPy's.
 
     >>> sg.run(sg.linspace(0, 1, 5))
     array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
@@ -306,7 +319,8 @@ def linspace(
     if endpoint and count != 1:
         is_last = logical_and(equal(index, count - 1), greater(index, 0))
         values = where(is_last, last, values)
-    return cast(values, dtype_or(dtype, DEFAULT_FLOAT))
+    wanted = dtype_or(dtype, DEFAULT_FLOAT)
+    return cast(floor(values) if wanted.is_integer else values, wanted)
 
 
 def _float64(bound: Any) -> Any:
@@ -362,7 +376,10 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         _refuse_copy(f"a constant of {type(x).__name__}")
     try:
         return constant(np.from_dlpack(x))
-    except BufferError as error:
+    except (BufferError, RuntimeError) as error:
+        # DLPack of NumPy has no bfloat16, and no other order of bytes: arrays go without it.
+        if has_own_dtype(x):
+            return constant(as_numpy("from_dlpack", x))
         problem = f"{type(x).__name__} hands nothing over: {error}"
         raise DTypeError("from_dlpack", problem, source=user_source()) from error
 

@@ -28,12 +28,18 @@ def given_array(
     """Return what NumPy makes of a value.
 
     Raises `ragged` for lists of different lengths, and `DTypeError` for an array of which elements
-    are masked: what lies under the mask is nothing that was meant. Messages begin with `label`.
+    are masked: what lies under the mask is nothing that was meant. So it does where another library
+    refuses, as PyTorch for what is on a device. Messages begin with `label`.
     """
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ragged(subject, f"{label}{error}", source=user_source()) from error
+    except (TypeError, RuntimeError) as error:
+        if isinstance(error, SymgradError):  # of a tensor, which has no value
+            raise
+        problem = f"{label}{type(value).__name__} hands no array over: {error}"
+        raise DTypeError(subject, problem, source=user_source()) from error
     if count := _count_masked(value, array.ndim):
         raise DTypeError(
             subject,

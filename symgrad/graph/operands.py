@@ -23,6 +23,7 @@ from symgrad.errors import (
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
+from symgrad.graph.foreign_arrays import has_own_dtype
 from symgrad.graph.given_arrays import given_array, require_int
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
@@ -42,8 +43,8 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     """Make a constant of `value`, a scalar, a nest of lists or an array.
 
     Python floats become float32, ints int32 and complex numbers complex64 unless `dtype` says
-    otherwise; NumPy arrays keep their dtype. Raises `DTypeError` for a dtype symgrad does not have
-    or a value it cannot hold.
+    otherwise; arrays, NumPy's and other libraries', keep their dtype. Raises `DTypeError` for a
+    dtype symgrad does not have or a value it cannot hold.
 
     >>> sg.constant([[1.0, 2.0]]), sg.constant(3), sg.constant(np.zeros(2))
     (<Tensor constant: f32[1, 2]>, <Tensor constant: i32[]>, <Tensor constant: f64[2]>)
@@ -86,7 +87,7 @@ def _as_array(value: Any, wanted: DType | None) -> Array:
     array = made_by_numpy(value)
     if array.dtype.kind in "MSUm" or not _has_numbers(array):  # NumPy would try to convert them
         wanted = _known_dtype(array, value)
-    if isinstance(value, np.ndarray | np.generic):
+    if has_own_dtype(value):
         wanted = wanted or _known_dtype(array, value)
         # A weight is large: it is copied where it is kept, and not before.
         return array if array.dtype == wanted.numpy else convert_numbers(array, wanted)
@@ -132,7 +133,7 @@ def made_by_numpy(value: Any) -> Array:
     try:
         return given_array("constant", value)
     except DTypeError as error:  # of a tensor, which has no value to make an array of
-        if isinstance(value, np.ndarray):
+        if has_own_dtype(value):
             raise
         error.hint = "use sg.stack, or sg.concat, to make one tensor of several"
         raise

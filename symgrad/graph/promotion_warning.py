@@ -16,6 +16,7 @@ import numpy as np
 from symgrad.config import settings
 from symgrad.errors import PromotionWarning, Source, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.foreign_arrays import is_foreign_array
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 
@@ -64,7 +65,8 @@ def _warn(problem: str, source: Source, hint: str) -> None:
 def _is_float64_array(value: Any) -> bool:
     if isinstance(value, Variable):
         return value.dtype is dtypes.float64
-    return isinstance(value, np.ndarray) and value.dtype == np.float64
+    is_one = isinstance(value, np.ndarray) or is_foreign_array(value)
+    return is_one and np.asarray(value).dtype == np.float64
 
 
 def _description(operand: Any) -> str:
@@ -72,7 +74,7 @@ def _description(operand: Any) -> str:
         return f"the variable {operand.name}: {operand.type}"
     if isinstance(operand, Tensor):
         return f"{operand.name or operand.node.op}: {operand.type}"
-    return f"an array of shape {list(operand.shape)}"
+    return f"an array of shape {list(np.shape(operand))}"
 
 
 def _hint(operand: Any) -> str:

@@ -271,7 +271,7 @@ def check_outputs(name: str, outputs: Sequence[Tensor], given: Sequence[Any]) ->
             raise DTypeError(
                 name, f"{what}: a {kind} was given, an array is needed", source=user_source()
             )
-        if array.dtype != tensor.dtype.numpy:
+        if array.dtype.newbyteorder("=") != tensor.dtype.numpy:
             raise DTypeError(
                 name,
                 f"{what}: {array.dtype.name} was given, {tensor.dtype.name} is needed",

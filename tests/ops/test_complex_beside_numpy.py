@@ -11,6 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.graph.public_ops import PUBLIC_OPS
+from symgrad.testing import check_gradients
 
 GENERATOR = np.random.default_rng(7)
 MATRIX = GENERATOR.standard_normal((3, 3)) + 1j * GENERATOR.standard_normal((3, 3))
@@ -24,7 +25,7 @@ WAYS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "mixed": ((MATRIX.real, OTHER), {}),
 }
 # NumPy refuses or reads these otherwise: memory as it is found, and angles that are no numbers.
-OTHERS = {"empty_like", "deg2rad", "rad2deg", "identity", "expand_dims", "nan_to_num", "shape"}
+OTHERS = {"empty_like", "deg2rad", "rad2deg", "identity", "expand_dims", "shape"}
 
 
 def pairs() -> Iterator[tuple[str, Callable[..., Any], Callable[..., Any]]]:
@@ -71,6 +72,33 @@ def is_same(value: Any, expected: Any) -> bool:
     expected = np.asarray(expected)
     is_alike = value.dtype == expected.dtype and value.shape == expected.shape
     return is_alike and np.allclose(value, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_each_part_that_is_no_number_is_replaced(dtype):
+    ends = (0.0, -1.5, np.inf, -np.inf, np.nan)
+    values = np.array([complex(a, b) for a in ends for b in ends], dtype)
+    z = sg.placeholder(values.shape, dtype)
+    options: list[dict[str, Any]] = [{}, {"nan": 2.0, "posinf": 5.0, "neginf": -7.0}]
+    for found, option in zip(
+        sg.run([sg.nan_to_num(z, **option) for option in options], {z: values}),
+        options,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, np.nan_to_num(values, **option))
+
+
+def test_covariances_of_complex_numbers_are_those_of_numpy():
+    z = sg.placeholder((3, 3), "complex128")
+    weights: dict[str, Any] = {"fweights": [1, 2, 3], "aweights": np.array([0.5, 1.0, 2.0])}
+    outputs = [sg.cov(z), sg.cov(z[0], z[1]), sg.cov(z, **weights), sg.corrcoef(z)]
+    outputs.append(sg.corrcoef(z[:1]))
+    m = MATRIX
+    wanted = [np.cov(m), np.cov(m[0], m[1]), np.cov(m, **weights), np.corrcoef(m)]
+    wanted.append(np.corrcoef(m[:1]))
+    for found, expected in zip(sg.run(outputs, {z: m}), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    check_gradients(lambda z: sg.sum(sg.abs(sg.cov(z)) ** 2), [MATRIX])
 
 
 def test_variances_of_complex_numbers_leave_out_nan_and_have_gradients():

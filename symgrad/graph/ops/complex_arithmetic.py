@@ -101,15 +101,13 @@ def quotient(x: Parts, y: Parts) -> Parts:
     # Of (b - ia) / (d - ic), which is the quotient, the steep case is the other one.
     a, b = where(is_steep, x.im, x.re), where(is_steep, negative(x.re), x.im)
     ratio = divide(small, large)
-    is_nothing = equal(large, 0)
-    ratio = where(is_nothing, filled_like(ratio, 0), ratio)
+    # Beside a nan a zero is no divisor: the greater part is told by comparing.
+    is_nothing = logical_and(equal(large, 0), equal(small, 0))
     turned = where(is_steep, negative(ratio), ratio)
-    scale = add(large, multiply(small, ratio))
-    scale = where(is_nothing, abs_of(large), scale)
-    return Parts(
-        divide(add(a, multiply(b, turned)), scale),
-        divide(subtract(b, multiply(a, turned)), scale),
-    )
+    scale = where(is_nothing, abs_of(large), add(large, multiply(small, ratio)))
+    across = where(is_nothing, 0.0, multiply(b, turned))
+    along = where(is_nothing, 0.0, multiply(a, turned))
+    return Parts(divide(add(a, across), scale), divide(subtract(b, along), scale))
 
 
 def abs_of(x: Tensor) -> Tensor:

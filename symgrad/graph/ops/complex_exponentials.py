@@ -88,13 +88,19 @@ def _split_expm1(z: Parts) -> Parts:
 
 
 def log_of_modulus(re: Tensor, im: Tensor) -> Tensor:
-    """Return log |re + i im|, also where the modulus overflows, accurate near the unit circle."""
+    """Return log |re + i im|, accurate near the unit circle.
+
+    So it is where the modulus is no normal number: it overflows, or is too small for all digits.
+    """
     a, b = abs_of(re), abs_of(im)
     large, small = maximum(a, b), minimum(a, b)
-    above = float(np.finfo(re.dtype.numpy).max) / 4
-    factor = where(greater(large, above), 0.25, 1.0)
+    limits = np.finfo(re.dtype.numpy)
+    is_large, is_small = greater(large, float(limits.max) / 4), less(large, float(limits.tiny))
+    digits = limits.nmant + 1
+    factor = where(is_large, 0.25, where(is_small, 2.0**digits, 1.0))
     far = log(hypot(multiply(re, factor), multiply(im, factor)))
-    far = add(far, where(greater(large, above), filled_like(far, math.log(4)), 0.0))
+    less_small = where(is_small, filled_like(far, -digits * math.log(2)), 0.0)
+    far = add(far, where(is_large, filled_like(far, math.log(4)), less_small))
     # |z|**2 - 1 without rounding |z|: (large - 1) (large + 1) + small**2
     excess = add(multiply(subtract(large, 1.0), add(large, 1.0)), multiply(small, small))
     is_near = logical_and(greater(excess, -0.5), less(excess, 2.0))

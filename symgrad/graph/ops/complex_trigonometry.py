@@ -74,11 +74,12 @@ def complex_cosh(z: Parts) -> Parts:
     has_no_angle = logical_and(isinf(z.re), logical_not(isfinite(z.im)))
     turn = where(has_no_angle, 1.0, cos(z.im))
     imag = multiply(multiply(sine, sin(z.im)), factor)
+    # 0 times what is finite has the sign of sinh a sin b; times anything else it is nan.
     is_zero = logical_or(equal(z.re, 0), equal(z.im, 0))
     sign = multiply(copysign(1.0, z.re), copysign(1.0, z.im))
     return Parts(
         multiply(multiply(cosine, turn), factor),
-        where(is_zero, multiply(sign, 0.0), imag),
+        where(logical_and(is_zero, isnan(imag)), multiply(sign, 0.0), imag),
     )
 
 

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, called, user_source
+from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.given_arrays import require_int
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
 from symgrad.graph.ops.arithmetic import divide, multiply, subtract
+from symgrad.graph.ops.complex_parts import complex_op, conj, imag, real
 from symgrad.graph.ops.contraction import matmul
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.diagonals import diag
@@ -36,8 +38,9 @@ def cov(
     round; a vector is one variable. `y` has more variables of the same observations. The sum of
     products is divided by n - `ddof`, where `ddof` is 1 if not given, or 0 with `bias`. `fweights`
     says how often each observation counts, integers, and `aweights` how much. Integers are
-    computed as float32. The result is a matrix, for one variable a scalar, and has a gradient.
-    Raises `ShapeError` for more than two axes, or weights that are no vector.
+    computed as float32; the second factor of a product of complex numbers is conjugated. The result
+    is a matrix, for one variable a scalar, and has a gradient. Raises `ShapeError` for more
+    than two axes, or weights that are no vector.
 
     >>> sg.run(sg.cov([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
     array([[ 1., -1.],
@@ -66,9 +69,16 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
         found = _covariance(variables, None, None, 1)
         if found.ndim == 0:
             return cast(divide(found, found), dtype)
-        deviation = sqrt(diag(found))
+        deviation = sqrt(real(diag(found)))
         scaled = divide(divide(found, expand_dims(deviation, 1)), deviation)
-        return cast(clip(scaled, -1, 1), dtype)
+        return cast(_limited(scaled), dtype)
+
+
+def _limited(x: Tensor) -> Tensor:
+    """Limit numbers, or the parts of complex ones, to those from -1 to 1."""
+    if not x.dtype.is_complex:
+        return clip(x, -1, 1)
+    return apply(complex_op, clip(real(x), -1, 1), clip(imag(x), -1, 1))
 
 
 def _variables(op: str, m: Any, y: Any, rowvar: bool) -> tuple[Tensor, DType]:
@@ -103,13 +113,13 @@ def _weights(x: Tensor, fweights: Any, aweights: Any) -> Tensor | None:
         if name == "fweights" and not weights.dtype.is_integer:
             problem = f"{name}: {weights.type} is no integer"
             raise DTypeError("cov", problem, source=user_source())
-        weights = cast(weights, x.dtype)
+        weights = cast(weights, x.dtype.real)
         found = weights if found is None else multiply(found, weights)
     return found
 
 
 def _covariance(x: Tensor, weights: Tensor | None, aweights: Any, freedom: float) -> Tensor:
-    count = size_of(x.shape[1], x.dtype)
+    count = size_of(x.shape[1], x.dtype.real)
     if weights is None:
         total, left = count, subtract(count, freedom)
         weighted = x
@@ -117,13 +127,13 @@ def _covariance(x: Tensor, weights: Tensor | None, aweights: Any, freedom: float
         total = left = sum_over(weights)
         share: Any = 1
         if aweights is not None:
-            scale = cast(as_tensor(aweights), x.dtype)
+            scale = cast(as_tensor(aweights), x.dtype.real)
             share = divide(sum_over(multiply(weights, scale)), total)
         if freedom:
             left = subtract(total, multiply(share, freedom))
         weighted = multiply(x, weights)
     deviation = subtract(x, divide(sum_over(weighted, 1, keepdims=True), total))
     scaled = deviation if weights is None else multiply(deviation, weights)
-    products = matmul(deviation, scaled, transpose_b=True)
+    products = matmul(deviation, conj(scaled), transpose_b=True)
     found = divide(products, maximum(left, 0))
     return reshape(found, ()) if found.shape == (1, 1) else found

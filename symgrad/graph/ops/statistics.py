@@ -11,12 +11,13 @@ import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType, float_limits
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes, normalize_axis, promote_operands
 from symgrad.graph.ops.arithmetic import divide, multiply, square, subtract
 from symgrad.graph.ops.comparison import equal, isnan, less_equal, logical_not, not_equal, where
-from symgrad.graph.ops.complex_parts import conj, real
+from symgrad.graph.ops.complex_parts import complex_op, conj, imag, real
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import filled_like, float_operand, is_inexact
 from symgrad.graph.ops.extrema import maximum
@@ -285,12 +286,16 @@ def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None,
                neginf: float | None = None) -> Tensor:  # fmt: skip
     """Replace nan by `nan` and infinities by `posinf` and `neginf`.
 
-    Where these are None it is by the limits of the dtype. What is replaced has gradient 0.
+    Where these are None it is by the limits of the dtype. What is replaced has gradient 0. Each
+    part of a complex number is replaced by itself.
 
     >>> sg.run(sg.nan_to_num([1.0, np.nan, np.inf], posinf=9.0))
     array([1., 0., 9.], dtype=float32)
     """
     tensor = as_tensor(x)
+    if tensor.dtype.is_complex:
+        parts = (nan_to_num(part(tensor), nan, posinf, neginf) for part in (real, imag))
+        return apply(complex_op, *parts)
     if not tensor.dtype.is_float:
         return tensor
     given: dict[str, Any] = {"nan": nan, "posinf": posinf, "neginf": neginf}

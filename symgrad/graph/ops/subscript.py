@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.errors import AxisError, DTypeError, IndexOutOfRangeError, ShapeError, user_source
 from symgrad.graph import dtypes
+from symgrad.graph.foreign_arrays import as_numpy
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, holds_size
@@ -59,6 +60,7 @@ def items_of(x: Tensor, key: Any) -> list[Any]:
 
 def is_truth(item: Any) -> bool:
     """Return whether an item of a key is a bool of no axes, which NumPy takes for a mask."""
+    item = as_numpy(_OP, item)
     if isinstance(item, np.ndarray):
         return item.dtype == np.bool_ and item.ndim == 0
     return isinstance(item, bool | np.bool_)
@@ -143,7 +145,7 @@ def _as_item(item: Any) -> Any:
     """Return an item of a key, a list as an array and a size, or a list of them, as a tensor."""
     if holds_size(item):
         return as_tensor(item)
-    return np.asarray(item) if isinstance(item, list | range) else item
+    return np.asarray(item) if isinstance(item, list | range) else as_numpy(_OP, item)
 
 
 def is_mask(item: Any) -> bool:

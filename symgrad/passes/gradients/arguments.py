@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
 from symgrad.frontend.nests import Nest, flatten, is_leaf
 from symgrad.graph.dtypes import DType
+from symgrad.graph.foreign_arrays import has_own_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, constant, meet_shapes
 from symgrad.graph.ops.marks import match_shape
@@ -160,7 +161,7 @@ def read_seed(subject: str, value: Any, label: str, y: Tensor) -> Tensor:
 
 def _as_seed(value: Any, dtype: DType) -> Tensor:
     """Convert a seed; numbers of Python take the dtype of y if that loses nothing."""
-    if isinstance(value, Tensor | np.ndarray | np.generic):
+    if isinstance(value, Tensor) or has_own_dtype(value):
         return as_tensor(value)
     kind = np.asarray(value).dtype.kind
     is_weak = kind == "i" or dtype.is_complex or (kind == "f" and dtype.is_float)

@@ -104,3 +104,26 @@ def test_a_diagonal_beyond_the_matrix_is_empty(k):
     np.testing.assert_array_equal(sg.run(sg.eye(2, 3, k=k)), np.eye(2, 3, k=near))
     np.testing.assert_array_equal(sg.run(sg.tril(x, k=k)), np.tril(x, near))
     np.testing.assert_array_equal(sg.run(sg.triu(x, k=k)), np.triu(x, near))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64"])
+def test_spaced_integers_are_those_of_numpy(dtype):
+    """Below 0 a floor is no truncation: the public suite spaces integers from 0 on."""
+    low = -5 if dtype.startswith("int") else 2
+    rows = [(low, 5, 11, False), (5, low, 9, True), (low, 7, 4, True), (low, low, 3, True)]
+    found = sg.run([sg.linspace(a, b, n, endpoint=end, dtype=dtype) for a, b, n, end in rows])
+    for (a, b, n, end), one in zip(rows, found, strict=True):
+        np.testing.assert_array_equal(one, np.linspace(a, b, n, endpoint=end, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "dtype", "lost"),
+    [
+        ((250, 260), "int8", 250), ((120, 135), "int8", 134), ((3, -3, -1), "uint8", -2),
+        ((300,), "uint8", 299), ((0, 2**40, 2**39), "int32", 2**39),
+    ],
+)  # fmt: skip
+def test_a_range_of_ints_that_a_dtype_does_not_hold_is_refused(bounds, dtype, lost):
+    with pytest.raises(sg.DTypeError, match=rf"arange: {lost} does not fit {dtype}"):
+        sg.arange(*bounds, dtype=dtype)
+    assert sg.arange(5, 5, dtype=dtype).shape == (0,)

@@ -84,6 +84,43 @@ def test_special_values_are_those_of_numpy():
             assert np.all(signs | is_open | np.isnan(expected)), name
 
 
+def test_zeros_have_the_sign_of_the_formula_wherever_the_argument_is_finite():
+    # sin is negative at most of these, so that a zero has not just the sign of the other part.
+    parts = (0.0, -0.0, 2.0, -2.0, 4.0, -4.0, 80.0, -80.0, 1e10)
+    values = np.array([complex(a, b) for a in parts for b in parts])
+    values = values[(values.real == 0) | (values.imag == 0)]
+    for name, found in _run(list(_NUMPY), values).items():
+        with np.errstate(all="ignore"):
+            wanted = getattr(np, _NUMPY[name])(values)
+        for part, expected in ((found.real, wanted.real), (found.imag, wanted.imag)):
+            np.testing.assert_array_equal(np.signbit(part), np.signbit(expected), err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_logarithms_of_moduli_that_are_no_normal_numbers_keep_their_digits(dtype):
+    limits = np.finfo(dtype)
+    least, tiny = float(limits.smallest_subnormal), float(limits.tiny)
+    parts = [0.0, least, -least, 3 * least, 70 * least, tiny / 8, -tiny, 2 * tiny]
+    values = np.array([complex(a, b) for a in parts for b in parts if a or b], dtype)
+    for name, found in _run(["log", "log2", "log10"], values).items():
+        wanted = getattr(np, name)(values.astype(np.clongdouble))
+        np.testing.assert_allclose(found, wanted, rtol=4 * limits.eps, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_quotients_of_special_values_are_those_of_numpy(dtype):
+    parts = (0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan)
+    ends = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    a, b = (values.ravel() for values in np.meshgrid(ends, ends))
+    z, w = sg.placeholder(a.shape, dtype), sg.placeholder(b.shape, dtype)
+    found = evaluate_native(Graph([z / w, sg.reciprocal(w)], [z, w]), [a, b])
+    with np.errstate(all="ignore"):
+        wanted = a / b, np.ones((), dtype) / b
+    for one, other in zip(found, wanted, strict=True):
+        for part, expected in ((one.real, other.real), (one.imag, other.imag)):
+            np.testing.assert_allclose(part, expected, rtol=2 * np.finfo(dtype).eps)
+
+
 def test_special_values_of_expm1_are_those_of_the_standard():
     inf, nan = np.inf, np.nan
     rows = {

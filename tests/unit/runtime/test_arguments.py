@@ -196,6 +196,22 @@ def test_out_is_checked_in_number_kind_dtype_shape_and_leave_to_write():
             check_outputs("f", outputs, bad)
 
 
+@pytest.mark.parametrize("dtype", ["int16", "float16", "float32", "int64", "complex64"])
+def test_out_may_lie_in_memory_as_an_array_of_numpy_may(dtype):
+    x, given = sg.placeholder((3, 2), dtype), np.arange(6).reshape(3, 2).astype(dtype)
+    step = sg.compile([x], sg.negative(x))
+    swapped = np.dtype(dtype).newbyteorder()
+    bytes_ = np.zeros(given.nbytes + 1, np.uint8)
+    for out in (
+        np.zeros((3, 2), swapped),
+        np.zeros((6, 4), swapped)[::-2, ::2],
+        np.zeros((2, 3), dtype).T,
+        bytes_[1:].view(dtype).reshape(3, 2),
+    ):
+        assert step(given, out=out) is out
+        np.testing.assert_array_equal(out, -given)
+
+
 def test_out_that_shares_memory_with_another_is_refused():
     x, given = sg.placeholder((2, 3)), np.arange(6, dtype=F32).reshape(2, 3)
     step = sg.compile([x], [x + 1, x * 2, x[:0]])

@@ -1,0 +1,37 @@
+"""Array interchange: arrays of other libraries (JAX, PyTorch, pandas), read as NumPy's.
+
+They are arrays wherever NumPy's are, and keep their dtype as these do: a nest of numbers, which
+has none, is another thing. What NumPy makes of a value at all says `given_arrays`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import numpy as np
+
+from symgrad.graph.given_arrays import given_array
+from symgrad.graph.node import Tensor
+
+
+def has_own_dtype(value: Any) -> bool:
+    """Return whether a value is an array, NumPy's or another library's; a tensor is none."""
+    return isinstance(value, np.ndarray | np.generic) or is_foreign_array(value)
+
+
+def is_foreign_array(value: Any) -> bool:
+    """Return whether a value is an array of another library, or a buffer of Python's."""
+    if isinstance(value, np.ndarray | np.generic | Tensor):
+        return False
+    kind = type(value)
+    is_told = hasattr(kind, "__array__") or hasattr(kind, "__array_interface__")
+    return is_told or isinstance(value, memoryview | array)
+
+
+def as_numpy(subject: str, value: Any) -> Any:
+    """Return an array of another library as one of NumPy's, and any other value as it is.
+
+    Raises `DTypeError` where the library refuses, as for what is on a device.
+    """
+    return given_array(subject, value) if is_foreign_array(value) else value
