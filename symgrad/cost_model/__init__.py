@@ -171,13 +171,16 @@ LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 40, 512 << 10
 MOST_RESULTS_ASKED = 1 / 3
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.
-# Without such sums there are so many blocks for each, if all of them read no more beside.
+# Without such sums there are so many blocks for each, if all of them read no more beside. What is
+# more, and comes from a slow shared cache, blocks of so many rows read: 256 queries take 11 of 12
+# parts of the time that 64 take with 2,048 keys, or 4,096.
 BYTES_OF_PRODUCTS = 128 << 10  # that one makes: fewer are in a near cache as well
 MUCH_MADE = 2  # results for each element that a product reads, again for each row and column
 LONG_ROW = 4  # times as many results in a row as terms in each, where there is one matrix
 FOLDED_OF_ROW = 4  # times as long as what a loop makes of it, a row is folded
 BYTES_OF_ROW_BLOCK = 1 << 19
 BLOCKS_WITHOUT_SUMS, BYTES_READ_AGAIN = 2, 1 << 20
+ROWS_READING_FAR = 256
 LEAST_ROW_BLOCK = 64
 LEAST_SUMS_APART = 4
 PARTS_A_THREAD = 4

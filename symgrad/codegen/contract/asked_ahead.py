@@ -9,6 +9,7 @@ from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.plans.asking import is_source_far
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
+from symgrad.cost_model.products import SEVERAL_READS
 
 
 def steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
@@ -31,11 +32,12 @@ def near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
     """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
 
     So it is with one that leaves the first-level cache little room, and is packed here or was so
-    before a loop of products.
+    before a loop of products, or lies so, where several tiles read it.
     """
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
-    is_packed = plan.pack_right != "none" or (plan.has_panel and plan.asks_for_product)
+    is_read_again = plan.asks_for_product or plan.row_tiles >= SEVERAL_READS
+    is_packed = plan.pack_right != "none" or (plan.has_panel and is_read_again)
     is_packed = is_packed and plan.next_steps is None and plan.goes_on is None
     return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
 

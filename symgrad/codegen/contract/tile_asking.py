@@ -66,6 +66,8 @@ class TileAsking:
             return (self._part_of_next_panel(down, at.panel, at.panels),)
         if packs_next(plan) and plan.next_source is not None:
             return self._packed_rows(plan.next_source, down, at)
+        if plan.next_source is not None and plan.pack_right == "none":
+            return (self._part_of_next_in_place(plan.next_source, down, at),)
         if plan.next_source is not None:
             return (self._part_of_next_source(plan.next_source, down, at),)
         number = builder.mul(at.panel, builder.sub(at.tiles[1], at.tiles[0]))
@@ -161,6 +163,26 @@ class TileAsking:
         packed = self._part_of_next_panel(tile, at.panel, at.panels, source.lines.steps)
         is_packing = builder.icmp_signed("==", at.tiles[0], at.band[0])
         return builder.select(is_packing, begin, packed)
+
+    def _part_of_next_in_place(
+        self, source: AskedSource, tile: ir.Value, at: TileOfBlock
+    ) -> ir.Value:
+        """Return where what a tile asks for begins, of the next panel, or of the next block of k.
+
+        Behind the last panel is what the next product may read, in the last block of k what this
+        one reads.
+        """
+        builder, plan = self._builder, self._plan
+        if plan.k_blocks > 1:
+            goes_on = builder.icmp_signed("<", at.steps[1], index(plan.k))
+            step = builder.select(goes_on, at.steps[1], at.steps[0])
+            begin = self._places.right_at(step, index(0))
+        else:
+            following = builder.add(builder.add(at.panels[0], at.panel), index(1))
+            begin = self._places.right_at(index(0), self._places.column_of(following))
+        is_left = builder.icmp_signed("<", tile, index(source.tiles))
+        part = builder.select(is_left, tile, index(0))
+        return self._stored.address(builder, begin, builder.mul(part, index(source.around)))
 
     def _packed_rows(
         self, source: AskedSource, tile: ir.Value, at: TileOfBlock

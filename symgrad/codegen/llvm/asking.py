@@ -12,6 +12,7 @@ from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Stmt
 from symgrad.codegen.loops.next_matrices import asked_by
 from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
 from symgrad.codegen.loops.next_rows import (
+    changed_next,
     next_of_blocks,
     next_of_windows,
     next_rows,
@@ -33,9 +34,9 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
     """Ask for what comes next at the place of the vector that `loop` is at, if it asks for it.
 
     That is the same place of a row that follows in the loop around, which is read over and over,
-    and so is to be in the nearest cache; or, with no loop around, what is a page further. A loop
-    without vectors asks for the rows that are written a page further, or within a loop over
-    matrices for the next one.
+    and so is to be in the nearest cache; or that of the next row which it changes, in the second
+    one; or, with no loop around, what is a page further. A loop without vectors asks for the rows
+    that are written a page further, or within a loop over matrices for the next one.
     """
     if not loop.asks or scope.written_out is not None or lines_of_results(scope, loop):
         return
@@ -48,7 +49,10 @@ def emit_asking(scope: KernelScope, loop: For) -> None:
     if scope.vector.width == 1:
         return
     if scope.around is not None:
-        for buffer, index in next_rows(scope.around, loop):
+        following = next_rows(scope.around, loop)
+        for buffer, index in [] if following else changed_next(scope.around, loop):
+            _ask_for(scope, buffer, index, is_near=False)
+        for buffer, index in following:
             rows = rows_ahead(loop.extent * scope.params[buffer].dtype.itemsize)
             ahead = replace(index, const=index.const + (rows - 1) * loop.extent)
             _ask_for(scope, buffer, ahead, is_near=True)

@@ -13,6 +13,9 @@ away. What a loop reads that none before it does, the last fold before it may as
       fold ... g[1024*i + k] ...
     }
 
+Rows that a loop changes where they are, `y[1040*i + k]`, may be further apart than they are long:
+in the next iteration they are `y[1040*i + k + 1040]`.
+
 Of windows it reads all rows but one again:
 
     for i in 0..54 ordered {
@@ -79,6 +82,18 @@ def next_rows(around: For, loop: For) -> list[tuple[str, Index]]:
         for buffer, here in _rows_of(around, sweep, loop.var):
             if buffer not in asked:
                 found[buffer, replace(here, const=here.const + loop.extent)] = None
+    return list(found)
+
+
+def changed_next(around: For, loop: For) -> list[tuple[str, Index]]:
+    """Return what `loop` changes, where it is, of rows in the next iteration of `around`."""
+    loaded, stored = buffers_used(loop.body)
+    found: dict[tuple[str, Index], None] = {}
+    for buffer, index in accesses(loop.body):
+        step = index.coefficient(around.var)
+        is_row = index.coefficient(loop.var) == 1 and step >= loop.extent
+        if buffer in loaded & stored and is_row:
+            found[buffer, replace(index, const=index.const + step)] = None
     return list(found)
 
 

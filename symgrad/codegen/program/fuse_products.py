@@ -40,7 +40,7 @@ from symgrad.codegen.schedule.fuse_products import fuse_products as fuse_kernels
 from symgrad.codegen.schedule.parallelize import ONE_THREAD
 from symgrad.codegen.schedule.passes import Machine
 from symgrad.codegen.schedule.register_tiles import transpose_in_registers
-from symgrad.codegen.schedule.row_blocks import rows_of_block
+from symgrad.codegen.schedule.row_blocks import rows_of_block, rows_without_sums
 from symgrad.codegen.schedule.row_stages import (
     Layouts,
     MatrixRows,
@@ -51,10 +51,10 @@ from symgrad.codegen.schedule.row_stages import (
 )
 from symgrad.codegen.schedule.split_epilogue import SUMS, split_epilogue
 from symgrad.codegen.schedule.vectorize import vectorize
+from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BLOCK_MULTIPLE,
     BYTES_OF_PRODUCTS,
-    BYTES_READ_AGAIN,
     FOLDED_OF_ROW,
     INSTRS_OF_PRODUCTS,
 )
@@ -131,15 +131,15 @@ class _RowGroup:
                 made |= _written(stage)
         return False
 
-    @property
-    def can_have_more_blocks(self) -> bool:
-        """Whether smaller blocks cost nothing: none adds to sums, and a cache has what each reads.
+    def other_block(self, row_bytes: int, target: Target) -> int:
+        """Return of how many rows blocks are better that add to no sums; 0 if these do, or none.
 
-        That is of a matrix what has no rows of a block, as keys and values, or weights.
+        It follows from what has no rows of a block, as keys and values, or weights.
         """
         beside = (p.nbytes for name, p in self.params.items() if self.layouts.get(name) is None)
-        has_sums = any(stage.is_sum for stage in self.stages)
-        return not has_sums and sum(beside) <= BYTES_READ_AGAIN * math.prod(self.rows.batch)
+        if any(stage.is_sum for stage in self.stages):
+            return 0
+        return rows_without_sums(self.rows, row_bytes, sum(beside), target)
 
     def _shortens(self, stage: Stage) -> bool:
         """Return whether a stage that is no product writes much shorter rows than it reads."""
@@ -258,9 +258,8 @@ class _RowFusions:
         is_gain = group.is_batch or group.has_folds
         if len(group.launches) == 1 or not is_gain or max(saved, default=0) < BYTES_OF_PRODUCTS:
             return False
-        can_be_less = group.can_have_more_blocks
-        smaller = rows_of_block(rows, row_bytes, has_sums=False) if can_be_less else 0
-        instrs[position:end] = [*before, self._launch(group, own, smaller), *behind]
+        other = group.other_block(row_bytes, self._machine.target)
+        instrs[position:end] = [*before, self._launch(group, own, other), *behind]
         return True
 
     def _row_bytes(self, group: _RowGroup) -> int:
@@ -320,16 +319,16 @@ class _RowFusions:
             if name in own and param.mode == "out" and group.layouts.get(name) is not None
         )
 
-    def _launch(self, group: _RowGroup, own: frozenset[str], smaller: int) -> Launch:
-        """Return one launch for those of a group, with `smaller` blocks if these are any good.
+    def _launch(self, group: _RowGroup, own: frozenset[str], other: int) -> Launch:
+        """Return one launch for those of a group, in blocks of `other` rows if these are any good.
 
         Of an odd block more is left over beside tiles. Where chunks of columns are in a cache with
         what is read beside them, blocks without these would read more between two rows.
         """
         params = tuple(group.params.values())
         fusion = RowFusion(group.rows, tuple(group.stages), params, group.layouts, own, group.block)
-        if smaller and smaller % BLOCK_MULTIPLE == 0 and fusion.chunks is None:
-            fusion = replace(fusion, block=smaller)
+        if other and other % BLOCK_MULTIPLE == 0 and fusion.chunks is None:
+            fusion = replace(fusion, block=other)
         launch = self._launch_of(fusion, group.places, group.launches)
         self._launches.append(RowLaunch(launch, fusion, group.places))
         return launch

@@ -18,6 +18,9 @@ asks for the next row, or for one behind it if rows are short: those of one arra
 computes a function, since memory does not rest for long there. A row that is read before
 that sweep, and not by the first one, the last fold before asks for.
 
+So it is with rows that this sweep changes where they are, as the scores of a block of queries,
+where no near cache has the block and the shared one is slow.
+
 Blocks of rows, of each of which something is folded before all of them are read again,
 
     for i in 0..1024 ordered {
@@ -41,6 +44,7 @@ from symgrad.codegen.kernel_costs import statement_cycles
 from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
 from symgrad.codegen.loops.next_rows import (
+    changed_next,
     next_of_blocks,
     next_rows,
     results_ahead,
@@ -117,7 +121,8 @@ def _of_rows(loop: For, params: dict[str, Param], target: Target) -> For:
     if loop.vector > 1 or not vectors:
         return loop
     longest = max(vectors, key=statement_cycles)
-    if len(sweeps(loop, longest.extent)) < 2 or not _are_long(loop, longest, params):
+    are_long = _are_long(loop, longest, params) or _come_back(loop, longest, params, target)
+    if len(sweeps(loop, longest.extent)) < 2 or not are_long:
         return loop
     marked = replace(longest, asks=True)
     loop = replace(loop, body=tuple(marked if s is longest else s for s in loop.body))
@@ -149,6 +154,13 @@ def _of_block(blocks: For, rows: For, params: dict[str, Param], target: Target) 
 def _asks(around: For, fold: Fold) -> bool:
     """Return whether a loop behind a fold is the first one to read some rows."""
     return fold.lanes > 1 and bool(rows_behind(around, fold))
+
+
+def _come_back(around: For, loop: For, params: dict[str, Param], target: Target) -> bool:
+    """Return whether rows that a loop changes come from a slow shared cache, and no others do."""
+    changed = [params[buffer] for buffer, _ in changed_next(around, loop)]
+    is_far = any(param.nbytes > target.memory.l2_bytes for param in changed)
+    return target.shares_slowly and is_far and not next_rows(around, loop)
 
 
 def _are_long(around: For, loop: For, params: dict[str, Param]) -> bool:

@@ -44,13 +44,15 @@ from symgrad.codegen.schedule.row_stages import (
     accesses,
     row_accesses,
 )
-from symgrad.codegen.target import MemoryHierarchy
+from symgrad.codegen.target import MemoryHierarchy, Target
 from symgrad.cost_model import (
     BLOCK_MULTIPLE,
     BLOCKS_WITHOUT_SUMS,
     BYTES_OF_ROW_BLOCK,
+    BYTES_READ_AGAIN,
     LEAST_ROW_BLOCK,
     LEAST_SUMS_APART,
+    ROWS_READING_FAR,
 )
 from symgrad.records import dataclass, replace
 
@@ -73,6 +75,23 @@ def rows_of_block(rows: MatrixRows, row_bytes: int, *, has_sums: bool = True) ->
     fitting = [size for size in sizes if rows.count % size == 0]
     # Tiles lie within a block, so even blocks come before large ones.
     return max(fitting, key=lambda size: (size % BLOCK_MULTIPLE == 0, size), default=0)
+
+
+def rows_without_sums(rows: MatrixRows, row_bytes: int, beside: int, target: Target) -> int:
+    """Return how many rows a block has that adds to no sums; 0 if it is to stay as it is.
+
+    All blocks of all matrices read `beside` bytes that have no rows, as keys and values. A cache
+    that has those of a matrix has fewer rows as well. Where they come from a slow shared cache for
+    each block, a block is to read them for many rows, though these come from there then, too.
+    """
+    batch = math.prod(rows.batch)
+    if target.shares_slowly and beside >= BYTES_READ_AGAIN * batch:
+        most = min(ROWS_READING_FAR, target.memory.shared_bytes // row_bytes, rows.count // 2)
+        most = min(most, rows.count // -(-LEAST_SUMS_APART // max(1, batch)))
+        sizes = range(most // BLOCK_MULTIPLE * BLOCK_MULTIPLE, LEAST_ROW_BLOCK, -BLOCK_MULTIPLE)
+        return next((size for size in sizes if rows.count % size == 0), 0)
+    is_near = beside <= BYTES_READ_AGAIN * batch
+    return rows_of_block(rows, row_bytes, has_sums=False) if is_near else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +126,8 @@ def keep_blocks(
     what no stage reads any more, or of what it reads itself, element by element, for the last time.
     Stages from number `chunked` on are done again for each chunk of columns: what they read of
     others is read until the last of them. Rows a page apart would share a few sets of the
-    first-level cache.
+    first-level cache; no such gap is behind the last one: if the block of another part began where
+    a next row would, products would take that for the rows that they read next, and ask for it.
     """
     spans: dict[str, tuple[int, int]] = {}
     again = len(stages) if chunked is None else chunked
@@ -126,7 +146,8 @@ def keep_blocks(
         if pitch * dtype.itemsize % memory.page_bytes == 0:
             pitch += memory.line_bytes // dtype.itemsize
         first, last = spans[name]
-        alike = [p for p in scratch if (p.dtype, p.count) == (dtype, block * pitch)]
+        count = (block - 1) * pitch + layout.length
+        alike = [p for p in scratch if (p.dtype, p.count) == (dtype, count)]
         free = [p for p in alike if ends[p.name] < first]
         # What is written where it was read comes from no cache again, and takes no room in one.
         over = [
@@ -138,7 +159,7 @@ def keep_blocks(
         ]
         place = next(iter([*over, *free]), None)
         if place is None:
-            place = Param(name, dtype, block * pitch, "scratch")
+            place = Param(name, dtype, count, "scratch")
             scratch.append(place)
         ends[place.name], held[place.name] = last, name
         kept[name] = Kept(place.name, Index(), pitch)

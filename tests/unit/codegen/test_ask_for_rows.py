@@ -7,7 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.language import Fold, For, Index
-from symgrad.codegen.loops.next_rows import next_rows, rows_ahead, rows_behind
+from symgrad.codegen.loops.next_rows import changed_next, next_rows, rows_ahead, rows_behind
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
@@ -17,6 +17,7 @@ from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
 from symgrad.passes.table import Options
+from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 
@@ -163,3 +164,50 @@ def test_a_kernel_says_why_it_asks():
     step = sg.compile([x], [y, *sg.gradients(y, [x], grad_ys=x)], target="x86-64-v3")
     (kernel,) = (k for k in step.kernels if "asks" in k.schedule)
     assert any("asks for the next row of 1024 elements" in reason for reason in kernel.reasons)
+
+
+SCORES = """kernel @scores(inout s: f32[266240], out y: f32[256]) {
+  for i in 0..256 ordered {
+    fold m: f32 = -inf for j in 0..1024 lanes(32) {
+      a: f32 = s[1040*i + j]
+      yield a
+    } combine (b) (c) {
+      d: f32 = max(b, c)
+      yield d
+    }
+    for k in 0..1024 vector(16) {
+      e: f32 = s[1040*i + k]
+      f: f32 = sub(e, m)
+      g: f32 = exp(f)
+      s[1040*i + k] = g
+    }
+    y[i] = m
+  }
+}"""
+SLOW = replace(TARGET, shares_slowly=True)
+
+
+def test_rows_that_a_loop_changes_where_they_are_are_asked_for_where_they_come_back_slowly():
+    kernel = ask_for_rows(parse_kernel(SCORES), SLOW)
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert "for k in 0..1024 vector(16) asks {" in text
+    assert text.count("asks") == 1
+    (rows,) = (loop for loop in kernel.body if isinstance(loop, For))
+    (asking,) = (loop for loop in rows.body if isinstance(loop, For) and loop.asks)
+    assert next_rows(rows, asking) == []
+    assert changed_next(rows, asking) == [("s", Index(1040, (("i", 1040), ("k", 1))))]
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("266240", "131072"),  # which a near cache has
+        ("1040*i", "512*i"),  # rows that overlap
+        ("s[1040*i + k] = g", "y[k] = g"),  # and such as it does not change
+    ],
+)
+def test_other_rows_that_a_loop_changes_are_not_asked_for(what, by):
+    text = SCORES.replace(what, by)
+    assert ask_for_rows(parse_kernel(text), SLOW) == parse_kernel(text)
+    assert ask_for_rows(parse_kernel(SCORES), TARGET) == parse_kernel(SCORES)

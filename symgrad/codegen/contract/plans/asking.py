@@ -29,6 +29,9 @@ def with_asking(plan: ContractPlan, target: Target) -> ContractPlan:
     is packed from, if those of others ask for packed ones.
     """
     memory = target.memory
+    in_place = _next_in_place(plan, target)
+    if in_place is not None:
+        return replace(plan, next_source=in_place)
     reads_pixels = plan.pack_left == "windows" or plan.has_pixels_in_place
     asks_for_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
     asks_for_next = not asks_for_block and _is_met_late(plan, memory)
@@ -213,6 +216,33 @@ def _source_for_block(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSourc
         return None
     source = _source_asked(plan, plan.block_tiles, memory)
     return source if source is not None and source.lines.turns == 1 else None
+
+
+def _next_in_place(plan: ContractPlan, target: Target) -> AskedSource | None:
+    """Return what tiles ask for of a right that is read where it lies, and no near cache has.
+
+    That is the next of panels that were packed before a loop around, or the next block of k of one
+    that lies so. It is for a slow shared cache, and for tiles that read each part one after the
+    other, enough of them to ask for all of the next, but so few that the first one counts.
+    """
+    memory, size = target.memory, plan.dtype.itemsize
+    is_plain = plan.method == "tile" and plan.dtype == plan.compute and not plan.borders
+    is_plain = is_plain and plan.pack_left == plan.pack_right == "none" and not plan.rows_first
+    is_once = plan.band_tiles >= plan.row_tiles and plan.right.column_stride == 1
+    is_far = plan.k * plan.columns * size >= memory.l2_bytes
+    if not (target.shares_slowly and is_plain and is_once and is_far) or plan.left.column_digits:
+        return None
+    runs = [count for count, _ in plan.right.column_digits]
+    are_panels = plan.k_blocks == 1 and runs == [plan.tile_columns] == [plan.right.row_stride]
+    if not are_panels and not (plan.k_blocks > 1 and plan.has_panel):
+        return None
+    line, k = memory.line_bytes // size, min(plan.k, plan.block_k)
+    for steps in (STEPS_A_LINE, STEPS_A_LINE // 2):
+        part = -(-k // steps) * line
+        tiles = -(-k * plan.tile_columns // part)
+        if tiles <= plan.row_tiles:
+            return AskedSource(AskedLines(steps), line, 1, 0, part, tiles)
+    return None
 
 
 def _source_asked(plan: ContractPlan, tiles: int, memory: MemoryHierarchy) -> AskedSource | None:

@@ -296,7 +296,19 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     is_panel = plan.has_panel and can_ask_for_product(plan, target)
     has_room = is_small or (is_panel and nbytes <= memory.l2_bytes // 2)
     has_room = has_room or (can_ask_for_product(plan, target) and can_meet_next(plan, memory))
-    return size if is_asked and has_room and _steps_by(right, size) else 0
+    is_next = is_asked and has_room and _steps_by(right, size) and not _stays(product, plan, right)
+    return size if is_next else 0
+
+
+def _stays(product: Product, plan: ContractPlan, right: StridedOperand) -> bool:
+    """Return whether a loop around reads a right again for the next rows of the result.
+
+    What comes behind it would be asked for with each of these, and wait where this one is read.
+    """
+    moved = {variable for variable, _ in right.index.terms}
+    block = plan.rows * plan.columns
+    terms = _result_of(product).index.terms
+    return any(by == block and variable not in moved for variable, by in terms)
 
 
 def _next_sides(product: Product, plan: ContractPlan, target: Target) -> tuple[int, int]:
