@@ -222,6 +222,8 @@ MOST_COPIES_BEHIND_FOLDS = 48  # of statements, one for each register of a vecto
 SMALL_FUNCTION, FUNCTION_GROWTH = 8, 64  # ops: always inlined, and what all calls of one may add
 MIN_DECIDED, SHARE_DECIDED = 32, 5  # selects, of so many statements each, to have a body without
 CALLS_IN_FUNCTION = 32  # of a step that is cut: LLVM's time grows faster than what only calls
+# Of a step that is cut, so many calls of a kernel with so many arguments are emitted once.
+LEAST_CALLS_OF_THUNK, LEAST_ARGUMENTS_OF_THUNK = 4, 8
 MIN_SIMILAR_KERNELS = 16  # that differ in sizes only: fewer are compiled each for its sizes
 MAX_SIZES_TAKEN = 8  # by a function for similar kernels: more would be on the stack
 MAX_LIFTED = 12  # what calls pass to a kernel besides buffers: most of it is on the stack
