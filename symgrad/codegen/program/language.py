@@ -70,11 +70,28 @@ class Launch:
     starts: tuple[int, ...]
     statuses: tuple[int, ...]
     fused: tuple[Launch, ...] = ()
+    _known: dict[str, frozenset[Buffer]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
         """That of the kernel."""
         return self.kernel.name
+
+    @property
+    def touched(self) -> frozenset[Buffer]:
+        """The buffers it reads or writes: found once, and sets that meet need no hashes anew."""
+        if "touched" not in self._known:
+            self._known["touched"] = frozenset(map(root, self.arguments))
+        return self._known["touched"]
+
+    @property
+    def written(self) -> frozenset[Buffer]:
+        """The buffers that it writes."""
+        if "written" not in self._known:
+            pairs = zip(self.kernel.params, self.arguments, strict=True)
+            written = [root(argument) for param, argument in pairs if param.mode != "in"]
+            self._known["written"] = frozenset(written)
+        return self._known["written"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
