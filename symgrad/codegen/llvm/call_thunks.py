@@ -36,8 +36,9 @@ def add_thunks(functions: Functions, function: ir.LLVMFunction, instrs: Sequence
         if isinstance(instr, Launch) and _may_be_shared(instr):
             places = [root(argument).place for argument in instr.arguments]
             alike.setdefault((instr.kernel.name, *places), []).append(instr)
-    shared = [found for found in alike.values() if len(found) >= LEAST_CALLS_OF_THUNK]
-    for launches in shared:
+    for launches in alike.values():
+        if len(launches) < LEAST_CALLS_OF_THUNK or launches[0].kernel.can_fail:
+            continue
         thunk = _emit_thunk(functions, function, launches[0])
         rows = [_row(functions.program, launch) for launch in launches]
         content = b"".join(struct.pack(f"<{len(row)}q", *row) for row in rows)
@@ -50,9 +51,8 @@ def add_thunks(functions: Functions, function: ir.LLVMFunction, instrs: Sequence
 
 def _may_be_shared(launch: Launch) -> bool:
     arguments = launch.arguments
-    if len(arguments) < LEAST_ARGUMENTS_OF_THUNK or launch.kernel.can_fail:
-        return False
-    return all(isinstance(argument, Buffer) for argument in arguments)
+    is_long = len(arguments) >= LEAST_ARGUMENTS_OF_THUNK
+    return is_long and all([isinstance(argument, Buffer) for argument in arguments])
 
 
 def _row(program: Program, launch: Launch) -> list[int]:
@@ -60,7 +60,7 @@ def _row(program: Program, launch: Launch) -> list[int]:
     words = []
     for argument, start in zip(launch.arguments, launch.starts, strict=True):
         assert isinstance(argument, Buffer), "no other has a thunk"
-        first = start * argument.type.dtype.itemsize
+        first = start * argument.type.dtype.itemsize if start else 0
         if argument.place == "temporary":
             words.append(program.offsets[argument] + first)
         else:

@@ -120,9 +120,10 @@ def _emit_launch(place: CodePlace, launch: Launch) -> None:
         return
     starts = zip(launch.arguments, launch.starts, strict=True)
     arguments = [place.addresses.of(argument, start) for argument, start in starts]
-    watch = [place.addresses.watch] if launch.kernel.can_fail else []
+    cannot_fail = isinstance(functions.kernel(launch.kernel).function_type.return_type, ir.VoidType)
+    watch = [] if cannot_fail else [place.addresses.watch]
     own = functions.call(builder, launch.kernel, [*arguments, *watch])
-    if not launch.kernel.can_fail:
+    if cannot_fail:
         return
     status: ir.Value = _I32(0)
     for number, of_program in enumerate(launch.statuses, 1):
