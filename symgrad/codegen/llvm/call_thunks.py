@@ -37,7 +37,7 @@ def add_thunks(functions: Functions, function: ir.LLVMFunction, instrs: Sequence
             places = [root(argument).place for argument in instr.arguments]
             alike.setdefault((instr.kernel.name, *places), []).append(instr)
     for launches in alike.values():
-        if len(launches) < LEAST_CALLS_OF_THUNK or launches[0].kernel.can_fail:
+        if len(launches) < LEAST_CALLS_OF_THUNK or launches[0].can_fail:
             continue
         thunk = _emit_thunk(functions, function, launches[0])
         rows = [_row(functions.program, launch) for launch in launches]

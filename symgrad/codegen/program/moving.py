@@ -11,7 +11,7 @@ from symgrad.passes.fusion.buffers import Buffer
 
 def can_fail(instr: Instr) -> bool:
     """Return whether a step may end with an instruction: at a check, in C or where a loop polls."""
-    return not isinstance(instr, Launch) or instr.kernel.can_fail
+    return not isinstance(instr, Launch) or instr.can_fail
 
 
 class PassedOver:
