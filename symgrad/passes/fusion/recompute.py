@@ -63,11 +63,11 @@ def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | 
             stored = drafts.stored(operand)
             if stored in held:
                 sources.add(stored)
-                if len(sources) > _MOST_SOURCES:
-                    return None
             elif operand not in seen:
                 seen.add(operand)
                 pending.append(operand)
+        if len(sources) > _MOST_SOURCES:
+            return None
     most = _MOST_SOURCES if _only_two_sums_read(drafts, tensor) else 1
     if len(sources) > most or tensor in drafts.repeated:
         return None
