@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
+from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.language import (
     BinarySearch,
     Check,
@@ -34,8 +35,10 @@ from symgrad.cost_model import (
     FLOPS_OF_MULTIPLY_ADD,
     LANE_ACCESS,
     LONGEST_ROW,
+    MAX_CALLS_OF_CHAIN,
     MAX_CALLS_OF_SHORT,
     SHORT_RUNS,
+    VECTORS_IN_FLIGHT,
 )
 from symgrad.graph.dtypes import DType, float32
 from symgrad.graph.scalars import SCALAR_OPS
@@ -240,8 +243,35 @@ def count_calls(body: Sequence[Stmt]) -> int:
 
 
 def calls_often(body: Sequence[Stmt]) -> bool:
-    """Return whether short loops have more calls of math functions than are worth being inlined."""
-    return count_calls(body) > MAX_CALLS_OF_SHORT and _count_runs(body) <= SHORT_RUNS
+    """Return whether loops have more calls of math functions than are worth being inlined.
+
+    So it is in short ones, and in those of microseconds whose calls wait for each other: more
+    vectors beside each other, which are no more code then, gain there what inlining cannot.
+    """
+    calls = count_calls(body)
+    if calls > MAX_CALLS_OF_SHORT and _count_runs(body) <= SHORT_RUNS:
+        return True
+    is_chain = calls > MAX_CALLS_OF_CHAIN and 2 * _calls_in_a_row(body, {}) > calls
+    return is_chain and _cycles(body) < VECTORS_IN_FLIGHT[max(VECTORS_IN_FLIGHT)]
+
+
+def _calls_in_a_row(body: Sequence[Stmt], behind: dict[str, int]) -> int:
+    """Critical path: return the most costly operations in iterations of which each needs another.
+
+    `behind` says of names how many such are before them. Those in folds count for nothing: how
+    many of them are beside each other is a matter of their lanes.
+    """
+    most = inner = 0
+    for statement in body:
+        if isinstance(statement, Let) and isinstance(statement.value, Op):
+            name, operands = statement.value.name, names_used(statement.value)
+            is_costly = SCALAR_OPS[name].flops >= COSTLY_FLOPS
+            found = max((behind.get(n, 0) for n in operands), default=0) + is_costly
+            behind[statement.name] = found
+            most = max(most, found)
+        elif isinstance(statement, For):
+            inner += _calls_in_a_row(statement.body, dict(behind))
+    return max(most, inner)
 
 
 def _count_runs(body: Sequence[Stmt]) -> int:

@@ -220,10 +220,13 @@ MAX_TAPS = 32  # places in a window that are written out: more than 5 by 5, and 
 MAX_TAPS_OF_PIECES = 96  # of all pieces that borders cut a result into: 3 by 3 padded on all sides
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
 SHORT_RUNS, MAX_CALLS_OF_SHORT = 8, 8  # so short a loop takes nanoseconds, inlining a call a ms
+MAX_CALLS_OF_CHAIN = 4  # each of which waits for the one before: more are not worth being inlined
 MOST_COPIES_BEHIND_FOLDS = 48  # of statements, one for each register of a vector: beyond, a loop
 SMALL_FUNCTION, FUNCTION_GROWTH = 8, 64  # ops: always inlined, and what all calls of one may add
 MIN_DECIDED, SHARE_DECIDED = 32, 5  # selects, of so many statements each, to have a body without
 CALLS_IN_FUNCTION = 32  # of a step that is cut: LLVM's time grows faster than what only calls
+# Of a step that is cut, so many calls of a kernel with so many arguments are emitted once.
+LEAST_CALLS_OF_THUNK, LEAST_ARGUMENTS_OF_THUNK = 4, 8
 MIN_SIMILAR_KERNELS = 16  # that differ in sizes only: fewer are compiled each for its sizes
 MAX_SIZES_TAKEN = 8  # by a function for similar kernels: more would be on the stack
 MAX_LIFTED = 12  # what calls pass to a kernel besides buffers: most of it is on the stack

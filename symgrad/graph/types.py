@@ -65,7 +65,7 @@ class TensorType:
     @property
     def nbytes(self) -> int:
         """The bytes of memory an array of this static type takes."""
-        return self.count * self.dtype.itemsize
+        return math.prod(self.static_shape) * self.dtype.itemsize
 
     def with_shape(self, shape: Shape) -> TensorType:
         return TensorType(self.dtype, shape)

@@ -17,6 +17,7 @@ from symgrad.codegen.contract.plans import (
     unrolling,
 )
 from symgrad.codegen.contract.plans import windows as window_plans
+from symgrad.codegen.llvm import call_thunks, module
 from symgrad.codegen.lower import padding, places, short_rows
 from symgrad.codegen.program import contract_temporaries, fuse_blocks, fuse_sweeps
 from symgrad.codegen.program import fuse_products as program_products
@@ -125,8 +126,15 @@ def rows_paired() -> Iterator[None]:
 
 @contextmanager
 def functions_called() -> Iterator[None]:
-    """Call one copy of each math function wherever a kernel computes one, and store early."""
-    with mock.patch.multiple(kernel_costs, MAX_CALLS_OF_SHORT=0, SHORT_RUNS=1 << 40):
+    """Call one copy of each math function wherever a kernel computes one, and store early.
+
+    Steps of more than two instructions are cut, and call kernels through thunks.
+    """
+    with (
+        mock.patch.multiple(kernel_costs, MAX_CALLS_OF_SHORT=0, SHORT_RUNS=1 << 40),
+        mock.patch.multiple(call_thunks, LEAST_ARGUMENTS_OF_THUNK=0, LEAST_CALLS_OF_THUNK=1),
+        mock.patch.object(module, "CALLS_IN_FUNCTION", 2),
+    ):
         yield
 
 

@@ -15,7 +15,7 @@ from dataclasses import field
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.tape import TapeInRegisters
 from symgrad.codegen.program.language import Argument, Program
-from symgrad.passes.fusion.buffers import Buffer
+from symgrad.passes.fusion.buffers import Buffer, BufferPlace
 from symgrad.records import dataclass, replace
 
 ARENA_SLOT, WATCH_SLOT, FIRST_VARIABLE_SLOT = 0, 1, 2
@@ -87,23 +87,18 @@ class Addresses:
         return self.builder.load(self.pointers[tape], align=8, typ=_PTR)
 
     def _locate(self, buffer: Buffer) -> ir.Value:
-        match buffer.place:
-            case "input":
-                return self._parameter(0, buffer.number)
-            case "output":
-                return self._parameter(1, buffer.number)
-            case "variable":
-                return _slot(self.builder, self.state, FIRST_VARIABLE_SLOT + buffer.number)
-            case "constant":
-                first = FIRST_VARIABLE_SLOT + len(self.program.variables)
-                return _slot(self.builder, self.state, first + buffer.number)
-            case "tape":
-                program = self.program
-                first = FIRST_VARIABLE_SLOT + len(program.variables) + len(program.constants)
-                return _slot(self.builder, self.state, first + buffer.number)
-            case "temporary":
-                offset = _I64(self.program.offsets[buffer])
-                return self.builder.gep(self.arena, [offset], inbounds=True, source_etype=_BYTE)
+        if buffer.place == "temporary":
+            offset = _I64(self.program.offsets[buffer])
+            return self.builder.gep(self.arena, [offset], inbounds=True, source_etype=_BYTE)
+        if self.arity is not None and buffer.place in ("input", "output"):
+            before = self.arity[0] if buffer.place == "output" else 0
+            return self.builder.function.args[before + buffer.number]
+        return _slot(self.builder, self.table(buffer.place), slot_of(self.program, buffer))
+
+    def table(self, place: BufferPlace) -> ir.Value:
+        """Return the table that has the pointers of buffers; there are such in no routine."""
+        number = {"input": 0, "output": 1}.get(place)
+        return self.state if number is None else self.builder.function.args[number]
 
     def symbol(self, name: str) -> ir.Value:
         """Return the address of a function of C, or of another symbol of a library."""
@@ -112,11 +107,19 @@ class Addresses:
         held = len(program.variables) + len(program.constants) + len(program.tapes)
         return _slot(self.builder, self.state, FIRST_VARIABLE_SLOT + held + names.index(name))
 
-    def _parameter(self, table: int, number: int) -> ir.Value:
-        """Return the address of an input, in table 0 or its place, or of an output, in table 1."""
-        if self.arity is None:
-            return _slot(self.builder, self.builder.function.args[table], number)
-        return self.builder.function.args[number + table * self.arity[0]]
+
+def slot_of(program: Program, buffer: Buffer) -> int:
+    """Return at which place of its table the pointer of a buffer is."""
+    variables, constants = len(program.variables), len(program.constants)
+    match buffer.place:
+        case "variable":
+            return FIRST_VARIABLE_SLOT + buffer.number
+        case "constant":
+            return FIRST_VARIABLE_SLOT + variables + buffer.number
+        case "tape":
+            return FIRST_VARIABLE_SLOT + variables + constants + buffer.number
+        case _:
+            return buffer.number
 
 
 def _slot(builder: ir.IRBuilder, table: ir.Value, number: int) -> ir.Value:

@@ -53,7 +53,8 @@ def return_failure(builder: ir.IRBuilder, status: ir.Value) -> None:
 
 def emit_function(place: CodePlace, instrs: Sequence[Instr]) -> None:
     """Emit `instrs` and the return, at the start of a function."""
-    located = replace(place, addresses=place.addresses.located(buffers_of(instrs)))
+    own = [instr for instr in instrs if id(instr) not in place.functions.thunks]
+    located = replace(place, addresses=place.addresses.located(buffers_of(own)))
     emit_instrs(located, instrs)
     place.builder.ret(_I32(0))
 
@@ -112,14 +113,16 @@ def _emit_launch(place: CodePlace, launch: Launch) -> None:
     if place.registers is not None and _is_inlined(place, launch):
         emit_written_out(place, launch, place.registers)
         return
-    builder = place.builder
+    builder, functions = place.builder, place.functions
+    if id(launch) in functions.thunks:
+        thunk, row = functions.thunks[id(launch)]
+        builder.call(thunk, [*place.function.args, row])
+        return
     starts = zip(launch.arguments, launch.starts, strict=True)
     arguments = [place.addresses.of(argument, start) for argument, start in starts]
-    kernel = place.functions.kernel(launch.kernel)
-    cannot_fail = isinstance(kernel.function_type.return_type, ir.VoidType)
+    cannot_fail = isinstance(functions.kernel(launch.kernel).function_type.return_type, ir.VoidType)
     watch = [] if cannot_fail else [place.addresses.watch]
-    own, call = builder.call_of(kernel, [*arguments, *watch, *kernel.lifted])
-    place.functions.calls.setdefault(kernel.name, []).append(call)
+    own = functions.call(builder, launch.kernel, [*arguments, *watch])
     if cannot_fail:
         return
     status: ir.Value = _I32(0)

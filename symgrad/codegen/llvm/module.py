@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.alike_kernels import AlikeKernels
+from symgrad.codegen.llvm.call_thunks import add_thunks
 from symgrad.codegen.llvm.clock import declare_clock
 from symgrad.codegen.llvm.instructions import emit_function, return_failure
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, FindLeaf, KnownKernel, no_leaf
@@ -118,6 +119,8 @@ def _emit_instrs(
             function.attributes |= {"noinline", "optnone"}
         emit_function(open_function(functions, function, arity), instrs)
         return
+    if arity is None:
+        add_thunks(functions, function, instrs)
     parts = []
     for start in range(0, len(instrs), CALLS_IN_FUNCTION):
         name = f"{function.name}.{start}"

@@ -6,7 +6,7 @@ a module has is collected here too; what an instruction becomes is in `instructi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from symgrad.codegen import ir
@@ -34,7 +34,8 @@ class Functions:
     is in registers is timed as a whole, in the place of its first call; if `is_traced`, times are
     events and no sums. `calls` are those of each kernel, by its name. `passing` are those that call
     functions of C (`extern.py`). `known` are, by their names, kernels whose code is elsewhere: they
-    are declared. Of those that are `alike` one is emitted.
+    are declared. Of those that are `alike` one is emitted. `thunks` are, by the identities of
+    launches, what is called in the place of a kernel, and its row (`call_thunks.py`).
     """
 
     module: ir.Module
@@ -52,6 +53,7 @@ class Functions:
     calls: dict[str, list[ir.FunctionCall]] = field(default_factory=dict)
     loops: dict[str, ir.LLVMFunction] = field(default_factory=dict)
     passing: dict[str, ir.LLVMFunction] = field(default_factory=dict)
+    thunks: dict[int, tuple[ir.LLVMFunction, ir.Value]] = field(default_factory=dict)
 
     def kernel(self, kernel: Kernel) -> ir.LLVMFunction:
         """Return the function of a kernel."""
@@ -63,6 +65,13 @@ class Functions:
             found = None if self.alike is None else self.alike.emitted(self.module, kernel)
             self.kernels[name] = found or emit_kernel(self.module, kernel, name, self.target)
         return self.kernels[name]
+
+    def call(self, builder: ir.IRBuilder, kernel: Kernel, given: Sequence[ir.Value]) -> ir.Value:
+        """Call the function of a kernel, and note that."""
+        function = self.kernel(kernel)
+        result, call = builder.call_of(function, [*given, *function.lifted])
+        self.calls.setdefault(function.name, []).append(call)
+        return result
 
     def can_end_early(self, routine: Routine) -> bool:
         """Return whether a routine may fail, or be stopped in a loop of its own or of an inner."""

@@ -56,6 +56,7 @@ from symgrad.cost_model import (
     STATEMENTS_A_SHARED_LOAD,
     STATEMENTS_AN_ACCESS,
 )
+from symgrad.passes.fusion.buffers import Buffer
 from symgrad.records import dataclass, replace
 
 _OPS_NAMED = 6
@@ -112,7 +113,7 @@ class _Launches:
         self._target = target
         self._uses = Counter(program.mentions)
         self._elements: dict[str, _Elements | None] = {}
-        self._touched: dict[Launch, frozenset[Argument]] = {}
+        self._arguments: dict[Launch, frozenset[Argument]] = {}
         self._accessed: dict[Launch, _Accessed] = {}
         self._made = 0
         self.names = KernelNames(program.kernels)
@@ -170,11 +171,9 @@ class _Launches:
 
     def _handed_on(self, launch: Launch) -> set[Argument]:
         """Return what a launch writes of what anything else touches: not so updates in place."""
-        own = Counter(buffers_of([launch]))
+        own = _mentions(launch)
         written = _buffers(launch, {"out", "inout"})
-        return {
-            argument for argument in written if self._uses[root(argument)] > own[root(argument)]
-        }
+        return {a for a in written if self._uses[root(a)] > own.get(root(a), 1)}
 
     def _named(self, launch: Launch) -> Launch:
         """Return a launch that is kept, of a kernel that is shared and has vectors in flight."""
@@ -182,9 +181,7 @@ class _Launches:
 
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
-        if second not in self._touched:
-            self._touched[second] = frozenset(second.arguments)
-        if written.isdisjoint(self._touched[second]):
+        if written.isdisjoint(self._arguments_of(second)):
             return False
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
@@ -198,8 +195,13 @@ class _Launches:
         saved = handed_on * STATEMENTS_AN_ACCESS + loaded * STATEMENTS_A_SHARED_LOAD
         if min(one.statements, two.statements) > saved:
             return False
-        arguments = {*first.arguments, *second.arguments}
+        arguments = self._arguments_of(first) | self._arguments_of(second)
         return len(arguments - self._unread(first, second)) <= MOST_STREAMS_BETWEEN
+
+    def _arguments_of(self, launch: Launch) -> frozenset[Argument]:
+        if launch not in self._arguments:
+            self._arguments[launch] = frozenset(launch.arguments)
+        return self._arguments[launch]
 
     def _accessed_by(self, launch: Launch, elements: _Elements) -> _Accessed:
         known = self._accessed.get(launch)
@@ -215,8 +217,13 @@ class _Launches:
 
     def _unread(self, first: Launch, second: Launch) -> set[Argument]:
         """Return the temporaries that only two launches use."""
-        used = Counter(buffers_of([first, second]))
-        return {b for b, n in used.items() if b.place == "temporary" and self._uses[b] == n}
+        one, two = first.touched, second.touched
+        if _mentions(first) or _mentions(second):
+            used = Counter(buffers_of([first, second]))
+            return {b for b, n in used.items() if b.place == "temporary" and self._uses[b] == n}
+        of_both = [b for b in one & two if b.place == "temporary" and self._uses[b] == 2]
+        of_one = [b for b in one ^ two if b.place == "temporary" and self._uses[b] == 1]
+        return {*of_both, *of_one}
 
     def _both(self, first: Launch, second: Launch) -> Launch | None:
         """Return one launch for two, None if their kernels are not fused."""
@@ -250,6 +257,13 @@ def _elements(kernel: Kernel) -> _Elements | None:
 def _buffers(launch: Launch, modes: set[str]) -> set[Argument]:
     pairs = zip(launch.kernel.params, launch.arguments, strict=True)
     return {argument for param, argument in pairs if param.mode in modes}
+
+
+def _mentions(launch: Launch) -> Mapping[Buffer, int]:
+    """Return how often a launch names buffers, nothing where that is once each."""
+    if len(launch.touched) == len(launch.arguments):
+        return {}
+    return Counter(buffers_of([launch]))
 
 
 def _label(first: Launch, second: Launch) -> str:

@@ -111,10 +111,10 @@ class _KeyMaker:
         if buffer.place == "constant" and buffer.type.count == 1:
             number = self._buffers.constants[buffer.number].array.tobytes()
         read = self._of_type(tensor.type)
-        given = tensor.type
-        if (given is stored.type or given == stored.type) and given == buffer.type:
+        given, kept, held = tensor.type, stored.type, buffer.type
+        if (given is kept or given == kept) and (given is held or given == held):
             return number, read
-        return number, read, self._of_type(stored.type), self._of_type(buffer.type)
+        return number, read, self._of_type(kept), self._of_type(held)
 
     def _of_result(self, tensor: Tensor) -> Hashable:
         places = self._buffers.written(tensor)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.graph.foreign_functions import ForeignFunction, Layout, symbols_in
@@ -70,11 +70,38 @@ class Launch:
     starts: tuple[int, ...]
     statuses: tuple[int, ...]
     fused: tuple[Launch, ...] = ()
+    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def name(self) -> str:
         """That of the kernel."""
         return self.kernel.name
+
+    @property
+    def touched(self) -> frozenset[Buffer]:
+        """The buffers it reads or writes: found once, and sets that meet need no hashes anew."""
+        known: frozenset[Buffer] | None = self._known.get("touched")
+        if known is None:
+            known = self._known["touched"] = frozenset(map(root, self.arguments))
+        return known
+
+    @property
+    def written(self) -> frozenset[Buffer]:
+        """The buffers that it writes."""
+        known: frozenset[Buffer] | None = self._known.get("written")
+        if known is None:
+            pairs = zip(self.kernel.params, self.arguments, strict=True)
+            written = [root(argument) for param, argument in pairs if param.mode != "in"]
+            known = self._known["written"] = frozenset(written)
+        return known
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether its kernel returns a status: found once, since that reads all of the kernel."""
+        known: bool | None = self._known.get("can_fail")
+        if known is None:
+            known = self._known["can_fail"] = self.kernel.can_fail
+        return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +173,7 @@ class Routine:
     @property
     def can_fail(self) -> bool:
         """Return whether it may end early: by a kernel, a function of C, or for want of memory."""
-        is_fallible = any(launch.kernel.can_fail for launch in launches_of(self.instrs))
+        is_fallible = any(launch.can_fail for launch in launches_of(self.instrs))
         is_fallible = is_fallible or any(True for _ in externs_of(self.instrs))
         has_tape = any(buffer.place == "tape" for buffer in buffers_of(self.instrs))
         return is_fallible or has_tape or any(routine.can_fail for routine in self.inner)

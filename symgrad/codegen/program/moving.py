@@ -11,7 +11,7 @@ from symgrad.passes.fusion.buffers import Buffer
 
 def can_fail(instr: Instr) -> bool:
     """Return whether a step may end with an instruction: at a check, in C or where a loop polls."""
-    return not isinstance(instr, Launch) or instr.kernel.can_fail
+    return not isinstance(instr, Launch) or instr.can_fail
 
 
 class PassedOver:
@@ -32,8 +32,8 @@ class PassedOver:
     def add(self, instr: Instr) -> None:
         """Note an instruction that is done behind the others."""
         self.instrs.append(instr)
-        self._written.update(written_by([instr]))
-        self._touched.update(buffers_of([instr]))
+        self._written |= _written(instr)
+        self._touched |= _touched(instr)
 
     @property
     def can_fail(self) -> bool:
@@ -47,16 +47,24 @@ class PassedOver:
 
     def conflicts(self, moved: Instr) -> bool:
         """Return whether one side writes what the other touches, so that their order matters."""
-        if not self._written.isdisjoint(buffers_of([moved])):
+        if not self._written.isdisjoint(_touched(moved)):
             return True
-        return not self._touched.isdisjoint(written_by([moved]))
+        return not self._touched.isdisjoint(_written(moved))
 
     def lets(self, moved: Instr) -> bool:
         """Return whether an instruction behind these may be done before them."""
         # A step that fails, or is interrupted, leaves the state as it was.
-        if any(b.place == "variable" for b in written_by([moved])) and self.can_fail:
+        if any(b.place == "variable" for b in _written(moved)) and self.can_fail:
             return False
         return not self.conflicts(moved)
+
+
+def _touched(instr: Instr) -> frozenset[Buffer]:
+    return instr.touched if isinstance(instr, Launch) else frozenset(buffers_of([instr]))
+
+
+def _written(instr: Instr) -> frozenset[Buffer]:
+    return instr.written if isinstance(instr, Launch) else frozenset(written_by([instr]))
 
 
 def gathered(

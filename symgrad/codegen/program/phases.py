@@ -13,11 +13,11 @@ cost least; most often that is at the beginning of a line.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from symgrad.codegen.loops.language import For, Index, Kernel, Let, Load, Store
 from symgrad.codegen.loops.rewrite import statements
-from symgrad.codegen.program.language import Argument, Instr, Slice, launches_of
+from symgrad.codegen.program.language import Argument, Instr, Launch, Slice, launches_of
 from symgrad.cost_model import CYCLES_OF_SPLIT_LOAD, CYCLES_OF_SPLIT_STORE, LEAST_BYTES_IN_PHASE
 from symgrad.graph.aligned import ALIGNMENT
 from symgrad.passes.fusion.buffers import Buffer
@@ -29,27 +29,49 @@ _BEGINNING = {0}
 
 def phases_of(instrs: Sequence[Instr]) -> dict[Buffer, int]:
     """Return at which byte of a cache line each temporary begins, where that is not the first."""
+    launches = list(launches_of(instrs))
+    kernels = {id(launch.kernel): launch.kernel for launch in launches}  # a hash reads all of one
+    of_kernels = {number: _costs_of(kernel) for number, kernel in kernels.items()}
+    displaced = _displaced(launches, of_kernels)
+    if not displaced:
+        return {}
     uses: dict[Buffer, list[tuple[Costs, int]]] = defaultdict(list)
-    displaced: dict[Buffer, None] = {}  # of which some vectors begin elsewhere than lines
-    of_kernels: dict[int, dict[str, Costs]] = {}  # by identity: a hash reads all of a kernel
-    for launch in launches_of(instrs):
-        kernel = launch.kernel
-        places = zip(kernel.params, launch.arguments, launch.starts, strict=True)
-        for param, argument, start in places:
-            buffer = _in_phase(argument)
-            if buffer is None:
-                continue
-            if id(kernel) not in of_kernels:
-                of_kernels[id(kernel)] = _costs_of(kernel)
-            costs = of_kernels[id(kernel)].get(param.name)
-            if costs is None:
-                continue
-            offset = start * param.dtype.itemsize if start else 0
-            uses[buffer].append((costs, offset))
-            if offset or costs.keys() != _BEGINNING:
-                displaced[buffer] = None
+    for launch in launches:
+        for buffer, costs, offset in _uses(launch, of_kernels[id(launch.kernel)]):
+            if buffer in displaced:
+                uses[buffer].append((costs, offset))
     phases = {buffer: _phase(uses[buffer]) for buffer in displaced}
     return {buffer: phase for buffer, phase in phases.items() if phase}
+
+
+def _displaced(
+    launches: Sequence[Launch], of_kernels: Mapping[int, Mapping[str, Costs]]
+) -> dict[Buffer, None]:
+    """Return the temporaries of which some vectors begin elsewhere than lines."""
+    even = {
+        number
+        for number, of_kernel in of_kernels.items()
+        if all(costs.keys() == _BEGINNING for costs in of_kernel.values())
+    }
+    found: dict[Buffer, None] = {}
+    for launch in launches:
+        if id(launch.kernel) in even and not any(launch.starts):
+            continue  # as most
+        for buffer, costs, offset in _uses(launch, of_kernels[id(launch.kernel)]):
+            if offset or costs.keys() != _BEGINNING:
+                found[buffer] = None
+    return found
+
+
+def _uses(launch: Launch, of_kernel: Mapping[str, Costs]) -> Iterator[tuple[Buffer, Costs, int]]:
+    """Yield each temporary that vectors of a launch access, their costs, and where it begins."""
+    for param, argument, start in zip(
+        launch.kernel.params, launch.arguments, launch.starts, strict=True
+    ):
+        costs = of_kernel.get(param.name)
+        buffer = None if costs is None else _in_phase(argument)
+        if costs is not None and buffer is not None:
+            yield buffer, costs, start * param.dtype.itemsize
 
 
 def _phase(uses: Iterable[tuple[Costs, int]]) -> int:

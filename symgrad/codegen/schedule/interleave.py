@@ -7,14 +7,16 @@ window does one operation where it could do eight. With four vectors, operation 
 four chains that do not depend on each other. What is gained is lost where far more values are live
 than there are registers, or where many elements are gathered one by one; and it is four times the
 code, which only loops that take milliseconds are worth; those of microseconds are worth two
-vectors, and shorter ones that call a math function again and again four, since there is one copy of
-that. No result changes: no element depends on another.
+vectors. Four are worth it as well where a short loop calls a math function again and again, or one
+of microseconds makes calls that wait for each other, since there is one copy of what is called. No
+result changes: no element depends on another.
 """
 
 from __future__ import annotations
 
-from symgrad.codegen.kernel_costs import calls_often, statement_cycles
+from symgrad.codegen.kernel_costs import calls_often, count_calls, statement_cycles
 from symgrad.codegen.loops.access import body_flops, dependents, looked_up_along, names_used
+from symgrad.codegen.loops.early_stores import store_early
 from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Ref, Stmt, Store, has_check
 from symgrad.codegen.loops.rewrite import index_names, indices
 from symgrad.codegen.loops.short_rows import row_accesses
@@ -31,40 +33,46 @@ from symgrad.records import replace
 
 def interleave(kernel: Kernel, target: Target) -> Kernel:
     """Return `kernel` with its long elementwise loops marked for several vectors at a time."""
-    short = max(VECTORS_IN_FLIGHT) if calls_often(kernel.body) else 1
-    body = tuple(
-        _marked(statement, target, max(short, _most_vectors(statement)))
-        if isinstance(statement, For)
-        else statement
-        for statement in kernel.body
-    )
-    return replace(kernel, body=body)
+    if calls_often(kernel.body):
+        most = max(VECTORS_IN_FLIGHT)
+        marked = [_marked(s, target, most, calls=True) for s in kernel.body]
+    else:
+        marked = [_marked(s, target, _most_vectors(s), calls=False) for s in kernel.body]
+    return replace(kernel, body=tuple(marked))
 
 
-def _most_vectors(loop: For) -> int:
+def _most_vectors(statement: Stmt) -> int:
     """Return how many vectors beside each other, at most, the time a loop takes is worth."""
-    cycles = statement_cycles(loop)
+    cycles = statement_cycles(statement) if isinstance(statement, For) else 0
     return max((count for count, least in VECTORS_IN_FLIGHT.items() if cycles >= least), default=1)
 
 
-def _marked(loop: For, target: Target, most: int) -> For:
-    if loop.vector > 1:
-        return replace(loop, interleave=vectors_in_flight(loop, target, most))
-    body = tuple(_marked(s, target, most) if isinstance(s, For) else s for s in loop.body)
-    return replace(loop, body=body)
+def _marked(statement: Stmt, target: Target, most: int, *, calls: bool) -> Stmt:
+    if not isinstance(statement, For):
+        return statement
+    if statement.vector > 1:
+        count = vectors_in_flight(statement, target, most, calls=calls)
+        return replace(statement, interleave=count)
+    body = tuple(_marked(s, target, most, calls=calls) for s in statement.body)
+    return replace(statement, body=body)
 
 
-def vectors_in_flight(loop: For, target: Target, most: int) -> int:
-    """Return how many vectors of a loop to compute beside each other, a power of 2 up to `most`."""
+def vectors_in_flight(loop: For, target: Target, most: int, *, calls: bool = False) -> int:
+    """Return how many vectors of a loop to compute beside each other, a power of 2 up to `most`.
+
+    If it `calls` math functions, their code is no part of it, and it stores early.
+    """
     if most == 1 or has_check(loop.body) or any(isinstance(s, Loop) for s in loop.body):
         return 1
     flops = body_flops(loop.body)
     if flops < LEAST_INTERLEAVED_FLOPS or not _are_mostly_vectors(loop):
         return 1
-    count, live = most, live_values(loop)
+    emitted = replace(loop, body=store_early(loop.body)) if calls else loop
+    count, live = most, live_values(emitted)
+    code = body_flops([s for s in loop.body if not (calls and count_calls([s]))])
     while count > 1 and (
         count * live > LIVE_A_REGISTER * target.vector_registers
-        or count * flops > MOST_INTERLEAVED_FLOPS
+        or count * code > MOST_INTERLEAVED_FLOPS
         or count * loop.vector > loop.extent
     ):
         count //= 2

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from symgrad.codegen.contract.plans.packing import packs_next
 from symgrad.codegen.contract.plans.products import product_plan
-from symgrad.codegen.kernel_costs import shared_cycles
+from symgrad.codegen.kernel_costs import calls_often, count_calls, shared_cycles
 from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.few_rows import takes_few_rows
 from symgrad.codegen.loops.language import (
@@ -256,7 +256,7 @@ def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
             beside = element_cost(body, loop.var, loop.vector)
             return (
                 f"vectors along {loop.var}: an element costs {beside:.2f} operations there, "
-                f"{alone:.2f} one by one{_interleave_reason(loop)}"
+                f"{alone:.2f} one by one{_interleave_reason(loop, loops[0])}"
             )
     innermost = loops[-1]
     if any(isinstance(s, Fold) for s in body):
@@ -266,9 +266,14 @@ def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
     return f"{innermost.var} one by one: no loop has as many elements side by side as a vector"
 
 
-def _interleave_reason(loop: For) -> str:
+def _interleave_reason(loop: For, outermost: For) -> str:
     if loop.interleave == 1:
         return ""
+    if calls_often([outermost]):
+        return (
+            f"; {loop.interleave} of them at a time, which are no more code: its "
+            f"{count_calls(loop.body)} calls of math functions are of one copy of each"
+        )
     return (
         f"; {loop.interleave} of them at a time, for {body_flops(loop.body)} operations an element "
         f"would wait for each other, and {live_values(loop)} values are live at most"

@@ -56,7 +56,8 @@ class Draft:
 class _Facts:
     """What is known of the nodes of a graph, however they are grouped; flops when asked for.
 
-    `fallible` are those that can stop a program, and those that write rows.
+    `fallible` are those that can stop a program, and those that write rows. Ops are `plain` whose
+    elements are made of values at their own position.
     """
 
     position: dict[Node, int]
@@ -64,12 +65,15 @@ class _Facts:
     elementwise: frozenset[Node]
     fallible: frozenset[Node]
     looked_up: frozenset[Node]
+    plain: frozenset[OpDef]
     flops: dict[Node, int]
+    flops_of_bodies: dict[tuple[object, ...], int]  # by the identity of the structure
 
 
 def _facts_of(graph: Graph, specs: Specs) -> _Facts:
     traits = {op: op.traits for op in {node.definition for node in graph.nodes}}
     plain = {op for op, found in traits.items() if found.is_elementwise}
+    mapped = {op for op in plain if traits[op].is_inline}
     risky = {op for op, t in traits.items() if op.can_fail or t.is_instruction or t.writes_rows}
     fallible = [n for n in graph.nodes if n.definition in risky] if risky else []
     return _Facts(
@@ -78,7 +82,9 @@ def _facts_of(graph: Graph, specs: Specs) -> _Facts:
         elementwise=frozenset([node for node in graph.nodes if node.definition in plain]),
         fallible=frozenset(fallible),
         looked_up=frozenset(n for n in fallible if _is_looked_up(n, specs[n])),
+        plain=frozenset(mapped),
         flops={},
+        flops_of_bodies={},
     )
 
 
@@ -107,7 +113,7 @@ class Drafts:
         self.frees_early = frees_early
         self.again = again  # computed by each group that wants it
         self._facts = facts = facts or _facts_of(graph, specs)
-        self.position, self.fallible = facts.position, facts.fallible
+        self.position, self.fallible, self.plain = facts.position, facts.fallible, facts.plain
         self.has_lookups = bool(facts.looked_up)
         self.roots = frozenset(graph.roots)
         self.all: list[Draft] = []
@@ -143,10 +149,14 @@ class Drafts:
 
     def flops(self, node: Node) -> int:
         """Return the flops of one element of `node`."""
-        found = self._facts.flops
-        if node not in found:
-            found[node] = flops_per_element(node, self.specs[node])
-        return found[node]
+        found = self._facts.flops.get(node)
+        if found is None:
+            spec, of_bodies = self.specs[node], self._facts.flops_of_bodies
+            key = id(spec), *[t.type.dtype for t in node.inputs]
+            if key not in of_bodies:
+                of_bodies[key] = flops_per_element(node, spec)
+            found = self._facts.flops[node] = of_bodies[key]
+        return found
 
     def anew(self, again: frozenset[Tensor]) -> Drafts:
         """Return the state before anything was drafted, `again` being computed where it is used."""
@@ -210,15 +220,15 @@ class Drafts:
 
         Positions are counted in row-major order: another shape moves nothing.
         """
-        nodes = draft.nodes
-        if draft.moves is None or draft.moves[0] != len(nodes):
+        nodes, known = draft.nodes, draft.moves
+        if known is None or known[0] != len(nodes):
             found: set[Tensor] = set()
             plain = self._facts.elementwise
             for node in () if nodes <= plain else reversed(self.in_order(nodes)):
                 if node not in plain or node.outputs[0] in found:
                     found.update(node.inputs)
-            draft.moves = len(nodes), found
-        return draft.moves[1]
+            known = draft.moves = len(nodes), found
+        return known[1]
 
     def reshapes(self, tensor: Tensor) -> list[Node]:
         """Return the nodes that only give what is in memory as `tensor` another shape."""
@@ -230,7 +240,8 @@ class Drafts:
 
 
 def _not_computed(operands: Iterable[Tensor], draft: Draft) -> list[Tensor]:
-    return [t for t in dict.fromkeys(operands) if t.node not in draft.nodes]
+    nodes = draft.nodes
+    return [t for t in dict.fromkeys(operands) if t.node not in nodes]
 
 
 def _is_looked_up(node: Node, spec: KernelSpec | None) -> bool:

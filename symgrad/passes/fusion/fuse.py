@@ -95,8 +95,10 @@ def _assign_from_users(drafts: Drafts) -> None:
     """Give every node that is used to the groups that compute it."""
     wanted, in_memory = drafts.wanted, drafts.in_memory
     for node in reversed(drafts.graph.nodes):
-        outputs = node.outputs
-        if wanted.keys().isdisjoint(outputs) and in_memory.keys().isdisjoint(outputs):
+        for output in node.outputs:
+            if output in wanted or output in in_memory:
+                break
+        else:
             continue
         match drafts.traits(node).home:
             case "memory":
@@ -178,7 +180,7 @@ def _is_leaf_in_another_shape(drafts: Drafts, tensor: Tensor) -> bool:
 
 
 def _assign_inline(drafts: Drafts, node: Node) -> None:
-    reason, output = _reason_for_memory(drafts, node), node.output
+    reason, output = _reason_for_memory(drafts, node), node.outputs[0]
     if reason is not None:
         drafts.reasons[output] = reason
         _join(drafts, node, drafts.open(node, anchor=None))
@@ -189,9 +191,10 @@ def _assign_inline(drafts: Drafts, node: Node) -> None:
 
 def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
     """Return why `node` must be in memory, or None if its users can compute it."""
-    output = node.output
-    if output in drafts.in_memory:
-        return drafts.in_memory[output]
+    output = node.outputs[0]
+    known = drafts.in_memory.get(output)
+    if known is not None:
+        return known
     users = drafts.wanted[output].values()
     if len(users) > 1 or output in drafts.repeated:
         reason = _reason_for_several(drafts, node)
@@ -212,7 +215,7 @@ def _reason_for_memory(drafts: Drafts, node: Node) -> str | None:
 
 def _reason_for_several(drafts: Drafts, node: Node) -> str | None:
     """Return why `node`, which several users or elements need, is not computed for each."""
-    output, flops = node.output, drafts.flops(node)
+    output, flops = node.outputs[0], drafts.flops(node)
     wanted = drafts.wanted[output]
     are_several = len(wanted) > 1
     if output in drafts.repeated and flops > CHEAP_FLOPS:
@@ -254,20 +257,25 @@ def _join(drafts: Drafts, node: Node, draft: Draft) -> None:
     """Make `draft` compute `node`, and so want its operands."""
     draft.nodes.add(node)
     draft.joined.append(node)
-    wanted = drafts.wanted
+    wanted, number = drafts.wanted, id(draft)
     for operand in node.inputs:
         if operand in wanted:
-            wanted[operand][id(draft)] = draft
+            wanted[operand][number] = draft
         else:
-            wanted[operand] = {id(draft): draft}
+            wanted[operand] = {number: draft}
+    repeated = drafts.repeated
+    if node.definition in drafts.plain:  # as most are
+        if repeated and node.outputs[0] in repeated:
+            repeated.update(node.inputs)
+        return
     traits = drafts.traits(node)
     if traits.operands != "values":
         _require_operands(drafts, node)
     if traits.writes_rows and _may_be_in_place(drafts, node):
         _compute_before_rows(drafts, node)
     is_repeat = traits.reads == "one" and node.inputs[0].type.count < node.output.type.count
-    if is_repeat or (node.outputs[0] in drafts.repeated and traits.is_one_to_one):
-        drafts.repeated.update(node.inputs)
+    if is_repeat or (node.outputs[0] in repeated and traits.is_one_to_one):
+        repeated.update(node.inputs)
 
 
 def _require_operands(drafts: Drafts, node: Node) -> None:

@@ -27,7 +27,7 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
         draft = opened
         reads = _reads_of(drafts, draft)
         ancestry.add(draft, reads)
-        for candidate in sorted(reads, key=lambda d: (d.anchor is None, -d.order)):
+        for candidate in _nearest_first(reads):
             producer = candidate.final()
             if producer is draft:
                 continue
@@ -43,6 +43,14 @@ def merge_from_operands(drafts: Drafts, max_nodes: int) -> None:
             ancestry.merge(draft, producer, tensors)
             draft, reads = producer, {}  # found again where there is another candidate
     drafts.reasons = obstacles | drafts.reasons
+
+
+def _nearest_first(reads: Iterable[Draft]) -> list[Draft]:
+    """Return groups in the order in which another is to join one: those around something first."""
+    found = list(reads)
+    if len(found) > 1:
+        found.sort(key=lambda d: (d.anchor is None, -d.order))
+    return found
 
 
 def _main_op(draft: Draft) -> str:
@@ -144,7 +152,8 @@ def _obstacle(
     is_alike = draft.domain == producer.domain
     if not is_alike and math.prod(draft.domain) != math.prod(producer.domain):
         return "the kernel that uses it computes another number of elements"
-    if not drafts.moved(draft).isdisjoint(tensors):
+    moved = drafts.moved(draft)
+    if moved and not moved.isdisjoint(tensors):
         return "it is used at other elements than it is computed at"
     if not _walks_alike(drafts, draft, producer):
         return "it is used in another shape"
@@ -171,10 +180,10 @@ def _walks_alike(drafts: Drafts, draft: Draft, producer: Draft) -> bool:
     In another shape the elements are the same and in the same order, but an index along an axis
     would have to be divided out of the position, unless the loops only split its axes.
     """
-    if math.prod(draft.domain) == 0:  # there is no position to divide an index out of
-        has_shapes = any(drafts.traits(node).is_reshape for node in draft.nodes)
-        return draft.domain == producer.domain and not has_shapes
     is_alike = draft.domain == producer.domain
+    if 0 in draft.domain:  # there is no position to divide an index out of
+        has_shapes = any(drafts.traits(node).is_reshape for node in draft.nodes)
+        return is_alike and not has_shapes
     if is_alike or _without_ones(draft.domain) == _without_ones(producer.domain):
         return True
     if only_splits(draft.domain, producer.domain):

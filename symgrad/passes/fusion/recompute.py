@@ -16,6 +16,7 @@ from symgrad.graph.structures import Iota, Map, Reduce, View
 from symgrad.passes.fusion.draft import Drafts
 from symgrad.records import dataclass
 
+_MOST_SOURCES = 2
 _MOST = 16  # tensors between the two: a bound on how far is looked
 
 
@@ -65,7 +66,9 @@ def _sources_of(drafts: Drafts, tensor: Tensor, held: set[Tensor]) -> _MadeOf | 
             elif operand not in seen:
                 seen.add(operand)
                 pending.append(operand)
-    most = 2 if _only_two_sums_read(drafts, tensor) else 1
+        if len(sources) > _MOST_SOURCES:
+            return None
+    most = _MOST_SOURCES if _only_two_sums_read(drafts, tensor) else 1
     if len(sources) > most or tensor in drafts.repeated:
         return None
     is_alike = all(source.type.count == count for source in sources)

@@ -70,21 +70,46 @@ def test_a_function_that_code_without_loops_calls_twice_is_there_once() -> None:
 def test_a_function_that_a_short_loop_calls_often_is_there_once(
     calls: int, size: int, is_outlined: bool
 ) -> None:
-    llvm = _chain_of_tanh(calls, size).ir("llvm")
+    llvm = _sum_of_tanh(calls, size).ir("llvm")
     defined = re.findall(r'define internal <(\d+) x float> @"sg\.tanh\.v\d+f32(\.outlined)?"', llvm)
     # With its vectors beside each other, where that is no more code.
     assert defined == [("64", ".outlined") if is_outlined else ("16", "")]
 
 
-def test_a_function_that_a_long_loop_calls_often_is_inlined() -> None:
-    assert "outlined" not in _chain_of_tanh(9, 256).ir("llvm")
+@pytest.mark.parametrize(("calls", "is_outlined"), [(5, True), (4, False)])
+def test_a_function_whose_calls_wait_for_each_other_is_there_once(
+    calls: int, is_outlined: bool
+) -> None:
+    step = _chain_of_tanh(calls, 1_000)
+    assert ("outlined" in step.ir("llvm")) == is_outlined
+    assert ("interleave(4)" in step.ir("loops")) == is_outlined
 
 
-def test_outlined_functions_have_the_bits_of_inlined_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    outlined = _chain_of_tanh(9, 64, target="native")(X[:64, 0])
+def test_a_function_that_a_loop_of_milliseconds_calls_often_is_inlined() -> None:
+    assert "outlined" not in _chain_of_tanh(9, 1 << 20).ir("llvm")
+
+
+def test_functions_whose_calls_wait_for_nothing_are_inlined() -> None:
+    assert "outlined" not in _sum_of_tanh(9, 1_000).ir("llvm")
+
+
+@pytest.mark.parametrize("size", [64, 259, 1_000])
+def test_outlined_functions_have_the_bits_of_inlined_ones(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = X.reshape(-1)[:size]
+    outlined = _chain_of_tanh(9, size, target="native")(given)
     monkeypatch.setattr(kernel_costs, "MAX_CALLS_OF_SHORT", 10**9)
-    inlined = _chain_of_tanh(9, 64, target="native")(X[:64, 0])
+    monkeypatch.setattr(kernel_costs, "MAX_CALLS_OF_CHAIN", 10**9)
+    inlined = _chain_of_tanh(9, size, target="native")(given)
     assert np.array_equal(outlined, inlined)
+
+
+def _sum_of_tanh(calls: int, size: int) -> Step:
+    x = sg.placeholder((size,))
+    total = sum(sg.tanh(x * float(number)) for number in range(1, calls + 1))
+    with override(cache=False):
+        return sg.compile([x], total, target="x86-64-v4")
 
 
 def _chain_of_tanh(calls: int, size: int, target: str = "x86-64-v4") -> Step:

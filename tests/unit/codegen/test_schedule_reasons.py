@@ -35,6 +35,17 @@ def test_vectors_are_explained_by_what_an_element_costs():
     assert beside < alone
 
 
+def test_vectors_beside_each_other_are_explained_by_the_calls_they_share():
+    x = h = sg.placeholder((1_000,))
+    for _ in range(6):
+        h = sg.tanh(h + x)
+    ((text,),) = reasons(sg.compile([x], h, target="x86-64-v3")).values()
+    assert text.endswith(
+        "; 4 of them at a time, which are no more code: its 6 calls of math functions are of one "
+        "copy of each"
+    )
+
+
 def test_partial_results_are_explained_by_the_shape():
     step = sg.compile([x := sg.placeholder((784,))], sg.sum(x))
     assert reasons(step)["sum"] == (
