@@ -208,7 +208,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from symgrad.codegen.native import machine_code
         from tests.support.compiled_kernels import CompiledKernels
 
-        machine_code.compile_module = CompiledKernels().images
+        patch = pytest.MonkeyPatch()
+        patch.setattr(machine_code, "compile_module", CompiledKernels().images)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
