@@ -273,7 +273,10 @@ def compile_for(
     opt_level: int = 1,
     threads: Threads = ONE_THREAD,
 ) -> Executable:
-    """Compile a graph of known sizes, without a share in machine code compiled before."""
+    """Compile a graph of known sizes, without a share in what was kept of others.
+
+    Under pytest kernels of a text that was compiled before are linked (`compiled_kernels.py`).
+    """
     return Executable(graph, CompileOptions(target_named(target), opt_level, False, False, threads))
 
 
