@@ -180,8 +180,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that makes a test of each row (`tests/support/together.py`)."""
+    """Add the options of `tests/support/together.py` and `tests/support/compiled_kernels.py`."""
     parser.addoption("--apart", action="store_true", help="make a test of each row of a table")
+    parser.addoption(
+        "--compile-anew", action="store_true", help="compile also kernels that were compiled before"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -195,12 +198,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Take what has been imported and collected for lasting, which it is.
+    """Keep the objects of kernels, and take what was imported and collected for lasting.
 
     The collector of garbage would look through it each time, a quarter of a second, to find none.
     It looks through what tests make less often than it would by itself: that is mostly a graph or
     a module, which is still being built.
     """
+    if not session.config.getoption("compile_anew"):
+        from symgrad.codegen.native import machine_code
+        from tests.support.compiled_kernels import CompiledKernels
+
+        patch = pytest.MonkeyPatch()
+        patch.setattr(machine_code, "compile_module", CompiledKernels().images)
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -16,6 +16,7 @@ from symgrad.graph.build import gradient_keys
 from symgrad.graph.late_binding import provided
 from symgrad.graph.node import Node, OpDef
 from symgrad.graph.opdef import OPS
+from symgrad.late_modules import load_awaited
 from symgrad.suggestions import is_public_name
 
 GradientRule = Callable[..., Any]
@@ -157,6 +158,7 @@ def _check_op(subject: str, name: str) -> None:
     """Raise unless nodes may have the op `name`: a function of symgrad may build others."""
     if _op_named(name) is not None:
         return
+    load_awaited()
     near = [] if is_public_name(name) else difflib.get_close_matches(name, OPS, n=1)
     raise NoGradientError(
         subject,

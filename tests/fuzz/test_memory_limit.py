@@ -6,7 +6,7 @@ of these tests alone, as users find them. `tests/unit/runtime/test_memory_limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -18,8 +18,10 @@ from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.config import override
 from symgrad.errors import CompileError
+from symgrad.graph.graph import Graph
+from symgrad.graph.types import Array
 from symgrad.runtime.executable import Executable
-from tests.support.floors import run_native
+from tests.support.floors import optimized_once, run_native
 from tests.support.fuzz_families import FAMILIES
 
 OPTIONS = CompileOptions(target_named("native"), 1, fast_math=False, cache=True)
@@ -42,9 +44,13 @@ def _are_same(found: Results, wanted: Results) -> bool:
 def _limited(family: str, seed: int) -> tuple[int, int]:
     """Return how many limits of a program could be kept, and how many computed anything again."""
     graph, inputs = FAMILIES[family].program(seed)
+    with optimized_once():
+        return _limited_of(graph, [np.asarray(a) for a in inputs])
+
+
+def _limited_of(graph: Graph, inputs: Sequence[Array]) -> tuple[int, int]:
     free = Executable(graph, OPTIONS)
-    arrays = [np.asarray(a) for a in inputs]
-    wanted, arena = run_native(free, arrays), free.program.arena_bytes
+    wanted, arena = run_native(free, inputs), free.program.arena_bytes
     kept = again = 0
     for share in SHARES:
         limit = int(share * arena)
@@ -55,7 +61,7 @@ def _limited(family: str, seed: int) -> tuple[int, int]:
         kept += 1
         again += any(d.reason.startswith("computed again") for d in limited.decisions)
         assert limited.program.arena_bytes <= limit
-        assert _are_same(run_native(limited, arrays), wanted)
+        assert _are_same(run_native(limited, inputs), wanted)
     return kept, again
 
 

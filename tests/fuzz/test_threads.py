@@ -24,7 +24,7 @@ from tests.support.case import Case, draw, placeholders
 from tests.support.cases import CASES
 from tests.support.elementary_cases import ELEMENTARY
 from tests.support.elementwise_cases import ELEMENTWISE
-from tests.support.floors import compile_for, run_everywhere, run_native
+from tests.support.floors import compile_for, optimized_once, run_everywhere, run_native
 from tests.support.fuzz_families import random_program, random_training
 from tests.support.schedules import interleaved
 from tests.support.special_cases import SPECIAL
@@ -54,9 +54,10 @@ def differing(
 ) -> tuple[list[int], int]:
     """Return the numbers of threads whose bits differ from those of the first, and the parts."""
     executables = []
-    for count in counts:
-        with interleaved(1 if count == counts[0] else max(VECTORS_IN_FLIGHT)):
-            executables.append(compile_for(graph, threads=Threads(count, least_cycles=0)))
+    with optimized_once():
+        for count in counts:
+            with interleaved(1 if count == counts[0] else max(VECTORS_IN_FLIGHT)):
+                executables.append(compile_for(graph, threads=Threads(count, least_cycles=0)))
     results = [_bits(executable, inputs) for executable in executables]
     parts = max((kernel_parts(k) for e in executables for k in e.program.kernels), default=1)
     return [n for n, found in zip(counts, results, strict=True) if found != results[0]], parts

@@ -218,7 +218,7 @@ def run_variants(
     """
     graph = specialize(graph, bind_sizes(graph, inputs))
     wanted = in_parts(run_reference(graph, inputs))
-    with _optimized_once():
+    with optimized_once():
         tolerance = Tolerance(slack, coarsest(graph))
         for variant in variants:
             # What the passes made is the same for all of them.
@@ -252,7 +252,7 @@ _PASSES = "run_graph_passes"  # what the compiler calls to run them
 
 
 @contextmanager
-def _optimized_once() -> Iterator[None]:
+def optimized_once() -> Iterator[None]:
     """Have the passes, which know no target, run once for all programs made of one graph."""
     run_passes = getattr(compiler, _PASSES)
     known: dict[Graph, Graph] = {}
@@ -273,7 +273,10 @@ def compile_for(
     opt_level: int = 1,
     threads: Threads = ONE_THREAD,
 ) -> Executable:
-    """Compile a graph of known sizes, without a share in machine code compiled before."""
+    """Compile a graph of known sizes, without a share in what was kept of others.
+
+    Under pytest kernels of a text that was compiled before are linked (`compiled_kernels.py`).
+    """
     return Executable(graph, CompileOptions(target_named(target), opt_level, False, False, threads))
 
 

@@ -41,6 +41,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return compile_leaves(text, target, opt_level)
 
     monkeypatch.setattr(objects, "compile_leaves", note)
+    monkeypatch.setattr(code_module, "compile_module", objects.compile_module)
     return texts
 
 

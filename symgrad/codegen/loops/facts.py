@@ -28,6 +28,7 @@ from symgrad.codegen.loops.language import (
     inside,
     square_of,
 )
+from symgrad.codegen.loops.print import print_index
 from symgrad.codegen.loops.strided import NO_SHIFT, tiles_along
 from symgrad.graph.dtypes import DType, bool_
 from symgrad.graph.scalars import SCALAR_OPS, Takes
@@ -51,10 +52,14 @@ def verify_name(name: str) -> None:
     assert name not in _KEYWORDS, f"{name} is a word of the language"
 
 
-def verify_bounds(param: Param, low: int, high: int, text: str) -> None:
-    """Verify that elements `low` to `high` are in a buffer."""
-    is_inside = low >= 0 and high < param.count
-    assert is_inside, f"{param.name}[{text}] reaches {low}..{high}, of {param.count} elements"
+def verify_bounds(
+    param: Param, low: int, high: int, index: Index, *, is_first: bool = False
+) -> None:
+    """Verify that elements `low` to `high` are in a buffer, at an index or of a row from there."""
+    if low >= 0 and high < param.count:
+        return
+    text = print_index(index) + (", ..." if is_first else "")
+    raise AssertionError(f"{param.name}[{text}] reaches {low}..{high}, of {param.count} elements")
 
 
 def verify_const(const: Const) -> None:

@@ -128,7 +128,7 @@ class _Verifier:
     def _element(self, param: Param, index: Index, scope: VerifyScope) -> None:
         self._index(index, scope)
         if not scope.is_dead:
-            verify_bounds(param, *bounds(index, scope.extents), print_index(index))
+            verify_bounds(param, *bounds(index, scope.extents), index)
 
     def _readable(self, name: str) -> Param:
         param = self._param(name)
@@ -182,12 +182,14 @@ class _Verifier:
         if search.length and not scope.is_dead:
             row = StridedOperand(search.buffer, search.index, 0, search.stride)
             low, high = operand_bounds(row, (1, search.length), scope.extents)
-            verify_bounds(param, low, high, f"{print_index(search.index)}, ...")
+            verify_bounds(param, low, high, search.index, is_first=True)
 
     def _op(self, op: Op, scope: VerifyScope) -> None:
         verify_op(op)
         dtype = op.args[0].dtype
-        self._atoms([(arg, dtype, f"an argument of {op.name}") for arg in op.args], scope)
+        what = f"an argument of {op.name}"
+        for arg in op.args:
+            self._atom(arg, scope, dtype, what)
 
     # ------------------------------------------------------------------------------ statements
 
@@ -220,10 +222,10 @@ class _Verifier:
         assert param.mode != "in", f"{param.name} is an input"
         self._element(param, store.index, scope)
         self._atom(store.value, scope, param.dtype, f"what is stored to {param.name}")
-        ignored = ", ".join(sorted(scope.unordered - vars_of(store.index)))
+        ignored = scope.unordered and scope.unordered - vars_of(store.index)
         # Where a loop has no iterations, those of the loops around it store nothing.
         assert scope.is_dead or not ignored, (
-            f"iterations over {ignored} have no order and store to one element"
+            f"iterations over {', '.join(sorted(ignored))} have no order and store to one element"
         )
         self._stored.add(param.name)
 
@@ -249,8 +251,9 @@ class _Verifier:
         verify_power("interleave", loop.interleave)
         in_lanes = loop.vector > 1
         assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
-        may_ask = in_lanes or loop.var in scope.asking or rows_written(loop)
-        assert may_ask or not loop.asks, f"{loop.var} asks for no vectors, rows or matrices"
+        # Of few loops it is looked up what they write: all that is in them is walked for it.
+        may_ask = not loop.asks or in_lanes or loop.var in scope.asking or rows_written(loop)
+        assert may_ask, f"{loop.var} asks for no vectors, rows or matrices"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         # In a square the lanes are those of the inner loop.
@@ -387,7 +390,7 @@ class _Verifier:
         self._index(operand.index, scope)
         if not scope.is_dead and 0 not in shape:
             low, high = operand_bounds(operand, shape, scope.extents, borders)
-            verify_bounds(param, low, high, f"{print_index(operand.index)}, ...")
+            verify_bounds(param, low, high, operand.index, is_first=True)
 
     def _scratch(self, statement: Generated, size: int, parts: int) -> None:
         buffer = None if statement.scratch is None else self._param(statement.scratch)

@@ -55,6 +55,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return compile_object(text, target, opt_level)
 
     monkeypatch.setattr(objects, "compile_object", note)
+    monkeypatch.setattr(code_module, "compile_module", objects.compile_module)
     return texts
 
 
