@@ -65,8 +65,7 @@ class Addresses:
         pointer = self._pointer(argument)
         if not start:
             return pointer
-        offset = _I64(start * argument.type.dtype.itemsize)
-        return self.builder.gep(pointer, [offset], inbounds=True, source_etype=_BYTE)
+        return self.builder.byte_offset(pointer, _I64(start * argument.type.dtype.itemsize))
 
     def _pointer(self, argument: Argument) -> ir.Value:
         if isinstance(argument, Buffer):
@@ -102,8 +101,7 @@ class Addresses:
                 first = FIRST_VARIABLE_SLOT + len(program.variables) + len(program.constants)
                 return _slot(self.builder, self.state, first + buffer.number)
             case "temporary":
-                offset = _I64(self.program.offsets[buffer])
-                return self.builder.gep(self.arena, [offset], inbounds=True, source_etype=_BYTE)
+                return self.builder.byte_offset(self.arena, _I64(self.program.offsets[buffer]))
 
     def symbol(self, name: str) -> ir.Value:
         """Return the address of a function of C, or of another symbol of a library."""
