@@ -156,7 +156,7 @@ class _Launches:
             return None
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]
-            if not isinstance(second, Launch):
+            if not isinstance(second, Launch) or written.isdisjoint(self._given_to(second)):
                 continue
             if not self._is_worth_fusing(first, second, written):
                 continue
@@ -180,12 +180,15 @@ class _Launches:
         """Return a launch that is kept, of a kernel that is shared and has vectors in flight."""
         return replace(launch, kernel=self.names.shared(interleave(launch.kernel, self._target)))
 
+    def _given_to(self, launch: Launch) -> frozenset[Argument]:
+        """Return the arguments of a launch, which is asked by each launch nearby before it."""
+        known = self._touched.get(launch)
+        if known is None:
+            known = self._touched[launch] = frozenset(launch.arguments)
+        return known
+
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
-        if second not in self._touched:
-            self._touched[second] = frozenset(second.arguments)
-        if written.isdisjoint(self._touched[second]):
-            return False
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False
