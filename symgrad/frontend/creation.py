@@ -24,7 +24,7 @@ from symgrad.graph.dtypes import (
     dtype_or,
 )
 from symgrad.graph.foreign_arrays import as_numpy, has_own_dtype
-from symgrad.graph.given_arrays import as_size, integer_limits
+from symgrad.graph.given_arrays import as_size, require_fit
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, constant, holds_size, refuse_tensors
@@ -252,21 +252,13 @@ def arange(
     wanted = dtype_or(dtype, DEFAULT_FLOAT if is_float else DEFAULT_INTEGER)
     count = _range_count(first, last, step)
     if not is_float and isinstance(count, int):
-        _require_fit(first, first + max(count - 1, 0) * step, wanted)
+        require_fit("arange", (first, first + max(count - 1, 0) * step), wanted)
     index = iota((count,), 0)
     # Floats are computed in float64 and rounded once.
     wide = cast(index, dtypes.float64) if is_float or wanted.is_float else index
     scaled = multiply(wide, step) if step != 1 else wide
     origin = size_of(first) if isinstance(first, Size) else first
     return cast(add(scaled, origin) if first != 0 else scaled, wanted)
-
-
-def _require_fit(first: int, last: int, dtype: DType) -> None:
-    """Raise unless an integer dtype holds a range of ints from one to the other."""
-    limits = integer_limits(dtype)
-    for end in (first, last):
-        if limits is not None and not limits[0] <= end <= limits[1]:
-            raise DTypeError("arange", f"{end} does not fit {dtype.name}", source=user_source())
 
 
 def _whole(bound: Any, bounds: tuple[Any, ...]) -> Any:
@@ -284,7 +276,8 @@ def _whole(bound: Any, bounds: tuple[Any, ...]) -> Any:
 
 def _range_count(first: Any, last: Any, step: Any) -> Dim:
     if not isinstance(first, Size) and not isinstance(last, Size):
-        return max(0, math.ceil((last - first) / step))
+        count: int = math.ceil((last - first) / step)
+        return max(0, count)
     span: Dim = last - first if step > 0 else first - last
     return at_least(divide(span + (abs(step) - 1), abs(step)), 0)
 

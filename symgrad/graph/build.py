@@ -167,7 +167,8 @@ def apply_node(
 
 def _key(definition: OpDef, inputs: tuple[Tensor, ...], attrs: Attrs) -> Hashable:
     """Return what nodes of which one can stand for all have in common, and no others."""
-    named = tuple([(key, attr_key(attrs[key])) for key in sorted(attrs)]) if attrs else ()
+    keys = sorted(attrs) if len(attrs) > 1 else attrs
+    named = tuple([(key, attr_key(attrs[key])) for key in keys])
     # A node keeps its operands alive, so no later tensor has the identity of one of them.
     operands = tuple(map(id, inputs))
     gradient_key = _gradient_keys.get().get(definition.name)

@@ -144,6 +144,14 @@ def integer_limits(dtype: DType) -> tuple[int, int] | None:
     return int(limits.min), int(limits.max)
 
 
+def require_fit(op: str, numbers: tuple[int, ...], dtype: DType) -> None:
+    """Raise `DTypeError` for the first of `numbers` that an integer dtype does not hold."""
+    limits = integer_limits(dtype)
+    for number in numbers:
+        if limits is not None and not limits[0] <= number <= limits[1]:
+            raise DTypeError(op, f"{number} does not fit {dtype.name}", source=user_source())
+
+
 def reached_limits(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:
     """Return limits, None for an int that no element of the dtype is below, or above."""
     limits = integer_limits(dtype)

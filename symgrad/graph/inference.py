@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from symgrad.errors import DTypeError
+from symgrad.errors import DTypeError, ShapeError
 from symgrad.graph.node import Attrs, OpDef
 from symgrad.graph.types import TensorType, require_int64_count
 
@@ -27,24 +27,31 @@ def infer_types(
     types = inferred if isinstance(inferred, tuple) else (inferred,)
     if definition.of_pairs == "none" and not definition.is_leaf:
         _refuse_complex(definition, inputs, types)
-    for type_ in types:
-        require_int64_count(definition.name, type_, type_.shape, type_.dtype.itemsize)
-    return tuple([_interned(type_) for type_ in types])
+    try:
+        return tuple([_interned(type_) for type_ in types])
+    except ShapeError as error:
+        error.subject = definition.name
+        raise
 
 
 @lru_cache(maxsize=1 << 14)
 def _interned(type_: TensorType) -> TensorType:
     """Return one of equal types for all: most ops then find out at once that theirs agree.
 
+    It is checked when it is first met, and an error is to name the op.
+
     There is room for those of a model of thousands of sizes: where types are forgotten before they
     are met again, none is found to agree.
     """
+    require_int64_count("", type_, type_.shape, type_.dtype.itemsize)
     return type_
 
 
 def _refuse_complex(
     definition: OpDef, inputs: Sequence[TensorType], outputs: Sequence[TensorType]
 ) -> None:
+    if not any([type_.dtype.kind == "complex" for type_ in (*inputs, *outputs)]):
+        return  # nearly always: which one it is takes longer
     for position, type_ in enumerate(inputs):
         if type_.dtype.is_complex:
             raise DTypeError(

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from symgrad.errors import Source, user_source
+from symgrad.records import draft_of
 
 _line: ContextVar[Source | None] = ContextVar("line", default=None)
 
@@ -48,4 +49,12 @@ def line_of(scope: str) -> Source | None:
     line, scope = _line.get(), scope.rstrip("/")
     if line is None:
         return user_source(scope)
-    return Source(line.file, line.line, line.function, scope, line.called)
+    source = _SourceDraft()
+    source.file, source.line, source.function = line.file, line.line, line.function
+    source.scope, source.called = scope, line.called
+    source.__class__ = Source
+    made: Source = source
+    return made
+
+
+_SourceDraft = draft_of(Source)

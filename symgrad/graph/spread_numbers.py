@@ -1,6 +1,9 @@
-"""Hash-consing of numbers: in a gradient, a number beside tensors of one type is one node for all.
+"""Hash-consing of numbers: a number beside tensors of one type is one node for all of a gradient.
 
     %2 = subtract 1, %1      the rule of tanh; a hundred of them have one 1, broadcast once
+
+Beside tensors of other shapes it is the same scalar, broadcast to theirs, as in the update of an
+optimizer, whose formula names a few numbers for each variable.
 
 Passes would find that they are equal (`passes/rewrites/cse.py`), when each has been made, inferred
 and numbered; which line of a user they are of makes no difference, since they cannot fail.
@@ -43,29 +46,46 @@ def number_beside(x: Any, y: Any) -> NumberBeside | None:
     return NumberBeside(tensor, number, tensor is x)
 
 
-# What a number is for tensors of a type, which stays alive so that no other has its identity.
-_Spread = dict[Hashable, tuple[TensorType, Tensor]]
-_spread: ContextVar[_Spread | None] = ContextVar("spread", default=None)
+class _MadeNumbers:
+    """What numbers were made: of a dtype, and in the shape of tensors of a type.
+
+    A type stays alive with what was made for it, so that no other has its identity.
+    """
+
+    def __init__(self) -> None:
+        self.scalars: dict[Hashable, Tensor] = {}
+        self.spread: dict[Hashable, tuple[TensorType, Tensor]] = {}
+
+
+_numbers: ContextVar[_MadeNumbers | None] = ContextVar("numbers", default=None)
 
 
 @contextmanager
 def numbers_once() -> Iterator[None]:
     """Let equal numbers that are spread alike be one node while it is open, also within another."""
-    token = _spread.set({} if _spread.get() is None else _spread.get())
+    token = _numbers.set(_numbers.get() or _MadeNumbers())
     try:
         yield
     finally:
-        _spread.reset(token)
+        _numbers.reset(token)
 
 
-def spread_once(number: float, like: Tensor, make: Callable[[], Tensor]) -> Tensor:
-    """Return `number` in the dtype and shape of `like`: what `make` gives, or gave before."""
-    spread = _spread.get()
-    if spread is None or gradient_keys_in_force():
-        return make()
+def spread_once(
+    number: float, like: Tensor, make: Callable[[], Tensor], spread: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return `number` in the dtype and shape of `like`, which is `spread` of the scalar.
+
+    That is what `make` gives, or gave before.
+    """
+    numbers = _numbers.get()
+    if numbers is None or gradient_keys_in_force():
+        return spread(make())
     # As text, since 0.0 and -0.0 are equal.
-    key = repr(number), id(like.type), current_region()
-    found = spread.get(key)
+    text, type_, region = repr(number), like.type, current_region()
+    found = numbers.spread.get((text, id(type_), region))
     if found is None:
-        found = spread[key] = like.type, make()
+        scalar = numbers.scalars.get((text, type_.dtype.name, region))
+        if scalar is None:
+            scalar = numbers.scalars[text, type_.dtype.name, region] = make()
+        found = numbers.spread[text, id(type_), region] = type_, spread(scalar)
     return found[1]

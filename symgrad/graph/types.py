@@ -156,7 +156,7 @@ class ArrayLiteral:
         return isinstance(other, ArrayLiteral) and self.digest == other.digest
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return hash(self._digest or self.digest)  # each table of constants asks for it
 
     def __repr__(self) -> str:
         return f"Literal({self.type})"

@@ -24,6 +24,7 @@ from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, meet_shapes
 from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.spread_numbers import numbers_once
 from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, State
 from symgrad.optim.slots import Slots, slot_dtype
@@ -230,7 +231,7 @@ class Optimizer(OwnsVariables, ABC):
         (array(1., dtype=float32), array(0.75, dtype=float32))
         """
         pairs = _read_pairs(f"{type(self).__name__}.apply_gradients", grads_and_vars)
-        with name_scope(type(self).__name__), built_once(), paused_collector():
+        with name_scope(type(self).__name__), built_once(), numbers_once(), paused_collector():
             return self._updates(pairs)
 
     @abstractmethod

@@ -20,6 +20,7 @@ from symgrad.codegen.ir.module import (
     Alloca,
     Block,
     Branch,
+    ByteOffset,
     FunctionCall,
     LLVMFunction,
     Module,
@@ -303,6 +304,14 @@ class IRBuilder:
         places = ", ".join(map(str, indices))
         return self._append(kind, f"{words} {source_etype.text}, {pointer}, {places}")
 
+    def byte_offset(self, pointer: LLVMValue, offset: LLVMValue) -> LLVMValue:
+        """Return the address that lies a known number of bytes behind another one."""
+        if is_zero(offset):
+            return pointer
+        place = ByteOffset(f"%.{self.function.new_name()}", pointer, offset)
+        self.block.instructions.append(place)
+        return place
+
     # --------------------------------------------------------------------------------- control
 
     def phi(self, kind: Type, name: str = "") -> Phi:
@@ -342,12 +351,11 @@ class IRBuilder:
         self, function: LLVMFunction, args: Sequence[LLVMValue]
     ) -> tuple[LLVMValue, FunctionCall]:
         """Call a function, which may be merged into another one later; return the call too."""
-        value = self.call(function, args)
-        text = self.block.instructions.pop()
-        assert isinstance(text, str), "a call is text"
-        call = FunctionCall(text, function)
+        kind = function.function_type.return_type
+        result = "" if kind == _VOID else f"%.{self.function.new_name()}"
+        call = FunctionCall(function, args, result)
         self.block.instructions.append(call)
-        return value, call
+        return LLVMValue(kind, result), call
 
     def asm(
         self,

@@ -260,7 +260,7 @@ class Block:
         self.function = function
         self.name = name
         self.ref = f"%{name}"
-        self.instructions: list[str | Phi | Alloca | Branch | SwitchBranch | FunctionCall] = []
+        self.instructions: list[str | Instruction] = []
         self.is_terminated = False
 
 
@@ -268,22 +268,46 @@ class Block:
 
 
 class FunctionCall:
-    """A call of a function, or of what that was merged into."""
+    """A call of a function, or of what that was merged into; `result` is "" without one."""
 
-    __slots__ = ("_function", "_text")
+    __slots__ = ("args", "function", "result")
 
-    def __init__(self, text: str, function: LLVMFunction) -> None:
-        self._text = text
-        self._function = function
+    def __init__(self, function: LLVMFunction, args: Sequence[LLVMValue], result: str) -> None:
+        self.function = function
+        self.args = [*args]
+        self.result = result
 
     def redirect(self, merged: LLVMFunction, more: Sequence[LLVMValue]) -> None:
         """Call another function, behind whose other arguments it passes some `more`."""
-        before, _, behind = self._text.partition(f"{self._function.ref}(")
-        arguments = ", ".join([behind.removesuffix(")"), *map(str, more)])
-        self._text, self._function = f"{before}{merged.ref}({arguments})", merged
+        self.function = merged
+        self.args += more
 
     def line(self) -> str:
-        return self._text
+        return self.with_operands(self.function.ref, self.args)
+
+    def with_operands(self, callee: str, args: Sequence[LLVMValue]) -> str:
+        """Return the line with another `callee`, as text that refers to it, and arguments."""
+        kind = self.function.function_type.return_type.text
+        given = f"{self.result} = " if self.result else ""
+        return f"  {given}call {kind} {callee}({', '.join(map(str, args))})"
+
+
+class ByteOffset(LLVMValue):
+    """The address that lies a number of bytes behind another one."""
+
+    __slots__ = ("base", "offset")
+
+    def __init__(self, ref: str, base: LLVMValue, offset: LLVMValue) -> None:
+        super().__init__(PointerType(), ref)
+        self.base = base
+        self.offset = offset
+
+    def line(self) -> str:
+        return self.with_operand(self.offset)
+
+    def with_operand(self, offset: LLVMValue) -> str:
+        """Return the line with another offset."""
+        return f"  {self.ref} = getelementptr inbounds i8, {self.base}, {offset}"
 
 
 class Phi(LLVMValue):
@@ -357,3 +381,6 @@ class SwitchBranch:
     def line(self) -> str:
         cases = " ".join(f"{value}, label {block.ref}" for value, block in self._cases)
         return f"  switch {self._value}, label {self._default.ref} [ {cases} ]"
+
+
+Instruction = ByteOffset | FunctionCall | Phi | Alloca | Branch | SwitchBranch

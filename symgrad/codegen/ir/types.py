@@ -232,6 +232,23 @@ class Constant(LLVMValue):
             text = kind.literal(value)
         super().__init__(kind, text)
 
+    def bits(self) -> int | None:
+        """Return the bits of an i64, a float or a double as an int64; None of any other constant.
+
+        LLVM writes those of a float as the bits of the float64 it is equal to.
+        """
+        kind, text = self.type.text, self.ref
+        if kind == "i64" and text != "undef":
+            return (int(text) + (1 << 63)) % (1 << 64) - (1 << 63)
+        if kind not in ("float", "double") or not text.startswith("0x"):
+            return None
+        stated = struct.pack("<Q", int(text, 16))
+        if kind == "float":
+            (value,) = struct.unpack("<d", stated)
+            stated = struct.pack("<f", value) + bytes(4)
+        (number,) = struct.unpack("<q", stated)
+        return int(number)
+
 
 class Literal(Constant):
     """A constant whose text is given."""

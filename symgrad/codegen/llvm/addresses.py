@@ -65,8 +65,7 @@ class Addresses:
         pointer = self._pointer(argument)
         if not start:
             return pointer
-        offset = _I64(start * argument.type.dtype.itemsize)
-        return self.builder.gep(pointer, [offset], inbounds=True, source_etype=_BYTE)
+        return self.builder.byte_offset(pointer, _I64(start * argument.type.dtype.itemsize))
 
     def _pointer(self, argument: Argument) -> ir.Value:
         if isinstance(argument, Buffer):
@@ -88,8 +87,7 @@ class Addresses:
 
     def _locate(self, buffer: Buffer) -> ir.Value:
         if buffer.place == "temporary":
-            offset = _I64(self.program.offsets[buffer])
-            return self.builder.gep(self.arena, [offset], inbounds=True, source_etype=_BYTE)
+            return self.builder.byte_offset(self.arena, _I64(self.program.offsets[buffer]))
         if self.arity is not None and buffer.place in ("input", "output"):
             before = self.arity[0] if buffer.place == "output" else 0
             return self.builder.function.args[before + buffer.number]

@@ -15,18 +15,15 @@ they call other kernels, pass other sizes to them and have their temporaries at 
 
 from __future__ import annotations
 
-import re
-import struct
+from collections.abc import Mapping
 
+from symgrad.codegen import ir
 from symgrad.records import dataclass
 
 MOST_PASSED = 512  # of an entry; a longer one is cut into parts, which are no closures
 
-_SYMBOL = r'@"((?:k|leaf)\.[0-9a-f]{32})"'
-_CALL = re.compile(rf"  (?:%\S+ = )?call \S+ {_SYMBOL}\(")
-_OFFSET = re.compile(r"  %\S+ = getelementptr inbounds i8, ptr %\S+, i64 \d+")
-_PASSED = re.compile(rf"(?:ptr )?{_SYMBOL}|\bi64 (-?\d+)\b|\b(float|double) (0x[0-9a-f]{{16}})\b")
-_HEAD = re.compile(r'define internal i32 @"[^"]*"\(ptr %\.0, ptr %\.1, ptr %\.2\) noinline optnone')
+_ENTRY = ir.FunctionType(ir.IntType(32), [ir.PointerType()] * 3)
+_PTR, _I64 = ir.PointerType(), ir.IntType(64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,59 +37,67 @@ class EntryClosure:
     passed: tuple[int | str, ...]
 
 
-def entry_closure(module_text: str) -> EntryClosure | None:
-    """Return a module of a function that does nothing but call as a closure, None of any other."""
-    before, head, behind = module_text.partition("define ")
-    body, _, rest = behind.partition("\n}\n")
-    is_one = _HEAD.match(head + body) is not None and "\ndefine " not in f"\n{rest}"
-    if not is_one or "!" in module_text:  # metadata has numbers, too
+def entry_closure(entry: ir.LLVMFunction, symbols: Mapping[str, str]) -> EntryClosure | None:
+    """Return a function that does nothing but call kernels as a closure, None for any other.
+
+    `symbols` are those of kernels and leaf functions, by name.
+    """
+    if entry.function_type != _ENTRY or "optnone" not in entry.attributes:
         return None
-    first, *lines = body.split("\n")
-    conversion = _Conversion()
-    converted = [line for given in lines for line in conversion.lines(given)]
-    if len(conversion.passed) > MOST_PASSED or any('@"' in line for line in converted):
-        return None
-    text = "\n".join([f"{before}define {first.removeprefix('internal ')}", *converted, "}\n"])
+    conversion = _Conversion(entry, symbols)
+    lines = conversion.lines()
+    if len(conversion.passed) > MOST_PASSED or any('@"' in line for line in lines):
+        return None  # or it refers to what cannot be passed
+    triple = entry.module.triple
+    head = [f'target triple = "{triple}"'] if triple else []
+    text = "\n".join([*head, f"{entry.header} {{", *lines, "}\n"])
     return EntryClosure(text, tuple(conversion.passed))
 
 
 class _Conversion:
-    def __init__(self) -> None:
+    def __init__(self, entry: ir.LLVMFunction, symbols: Mapping[str, str]) -> None:
         self.passed: list[int | str] = []
+        self._entry = entry
+        self._symbols = symbols
+        self._loads: list[str] = []
 
-    def lines(self, line: str) -> list[str]:
-        """Return a line of a function behind those that load what it is passed."""
-        if not (" call " in line and _CALL.match(line)) and not _OFFSET.fullmatch(line):
-            return [line]
-        loads: list[str] = []
+    def lines(self) -> list[str]:
+        """Return the body of the function, with what loads that in front of where it is used."""
+        lines = []
+        for block in self._entry.blocks:
+            lines.append(f"{block.name}:")
+            for instruction in block.instructions:
+                line = instruction if isinstance(instruction, str) else self._line(instruction)
+                lines += [*self._loads, line]
+                self._loads.clear()
+        return lines
 
-        def load(found: re.Match[str]) -> str:
-            symbol, integer, kind, bits = found.groups()
-            number = len(self.passed)
-            if symbol is not None:
-                self.passed.append(symbol)
-                kind = "ptr"
-            elif integer is not None:
-                self.passed.append((int(integer) + (1 << 63)) % (1 << 64) - (1 << 63))
-                kind = "i64"
-            else:
-                self.passed.append(_in_64_bits(kind, bits))
-            place = f"%at{number} = getelementptr inbounds i8, ptr %.2, i64 {-8 * (number + 1)}"
-            loads.extend(
-                [f"  {place}", f"  %passed{number} = load {kind}, ptr %at{number}, align 8"]
-            )
-            is_callee = symbol is not None and not found[0].startswith("ptr ")
-            return f"%passed{number}" if is_callee else f"{kind} %passed{number}"
+    def _line(self, instruction: ir.Instruction) -> str:
+        match instruction:
+            case ir.FunctionCall(function=function):
+                callee = self._loaded(function)
+                return instruction.with_operands(
+                    callee.ref, list(map(self._loaded, instruction.args))
+                )
+            case ir.ByteOffset(offset=offset):
+                return instruction.with_operand(self._loaded(offset))
+            case _:
+                return instruction.line()
 
-        converted = _PASSED.sub(load, line)  # names without a dot are no builder's
-        return [*loads, converted]
+    def _loaded(self, value: ir.Value) -> ir.Value:
+        """Return what is loaded in the place of `value`, itself if it is not passed."""
+        if isinstance(value, ir.LLVMFunction):
+            if value.name not in self._symbols:
+                return value
+            return self._load(_PTR, self._symbols[value.name])
+        bits = value.bits() if isinstance(value, ir.Constant) else None
+        return value if bits is None else self._load(value.type, bits)
 
-
-def _in_64_bits(kind: str, bits: str) -> int:
-    """Return the bits of a float, which LLVM writes as those of a double."""
-    stated = struct.pack("<Q", int(bits, 16))
-    if kind == "float":
-        (value,) = struct.unpack("<d", stated)
-        stated = struct.pack("<f", value) + bytes(4)
-    (number,) = struct.unpack("<q", stated)
-    return int(number)
+    def _load(self, kind: ir.Type, passed: int | str) -> ir.Value:
+        number = len(self.passed)  # names without a dot are no builder's
+        self.passed.append(passed)
+        self._loads += [
+            f"  %at{number} = getelementptr inbounds i8, ptr %.2, i64 {-8 * (number + 1)}",
+            f"  %passed{number} = load {kind.text}, ptr %at{number}, align 8",
+        ]
+        return ir.Value(kind, f"%passed{number}")

@@ -174,7 +174,8 @@ class LinkableModule:
     @cached_property
     def closure(self) -> EntryClosure | None:
         """The entry as a closure, None where it is not one function that does nothing but call."""
-        return entry_closure(self.alone) if self.only_calls else None
+        others = {name: symbol for name, symbol in self.symbols.items() if name != self._entry}
+        return entry_closure(self._module.globals[self._entry], others)
 
     @property
     def optimized(self) -> str:

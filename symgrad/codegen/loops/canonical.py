@@ -37,6 +37,8 @@ from symgrad.codegen.loops.language import (
 )
 from symgrad.records import replace
 
+CANONICAL_NAME = "kernel"
+
 
 def canonical(kernel: Kernel) -> Kernel:
     """Alpha-rename: return the kernel with names replaced in the order in which they are bound.
@@ -44,7 +46,12 @@ def canonical(kernel: Kernel) -> Kernel:
     Kernels that do the same but for names have the same canonical text. Compare the text and not
     the kernels: 0.0 == -0.0, and nan differs from itself.
     """
-    return _Renamer().kernel(kernel, [f"b{i}" for i in range(len(kernel.params))])
+    return _Renamer().kernel(kernel, canonical_buffers(kernel))
+
+
+def canonical_buffers(kernel: Kernel) -> list[str]:
+    """Return the canonical names of the parameters of a kernel."""
+    return [f"b{i}" for i in range(len(kernel.params))]
 
 
 def renamed(kernel: Kernel, buffers: Sequence[str], ending: str) -> Kernel:
@@ -77,7 +84,7 @@ class _Renamer:
         names = [param.name for param in kernel.params]
         self._buffers = dict(zip(names, buffers, strict=True))
         params = (Param(self._buffers[p.name], p.dtype, p.count, p.mode) for p in kernel.params)
-        return Kernel("kernel", tuple(params), self._body(kernel.body))
+        return Kernel(CANONICAL_NAME, tuple(params), self._body(kernel.body))
 
     def statements(
         self, body: Sequence[Stmt], buffers: Sequence[str], around: Sequence[str]

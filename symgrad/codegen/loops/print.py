@@ -44,11 +44,17 @@ from symgrad.graph.scalars import SCALAR_OPS
 def print_kernel(kernel: Kernel) -> str:
     """Return the text of a kernel; it ends with a line break."""
     printer = _Printer({param.name: param.dtype for param in kernel.params})
-    params = ", ".join(f"{p.mode} {p.name}: {p.dtype}[{p.count}]" for p in kernel.params)
-    printer.line(f"kernel @{kernel.name}({params}) {{")
+    printer.line(print_head(kernel, kernel.name, [param.name for param in kernel.params]))
     printer.block(kernel.body)
     printer.line("}")
     return "\n".join(printer.lines) + "\n"
+
+
+def print_head(kernel: Kernel, name: str, buffers: Iterable[str]) -> str:
+    """Return the first line of a kernel that has another name, and its parameters have others."""
+    named = zip(buffers, kernel.params, strict=True)
+    params = ", ".join([f"{p.mode} {buffer}: {p.dtype}[{p.count}]" for buffer, p in named])
+    return f"kernel @{name}({params}) {{"
 
 
 def print_statement(statement: Stmt) -> str:

@@ -57,8 +57,8 @@ class EntryKey:
     digest: str
 
     def __post_init__(self) -> None:
-        stated = (self.kind, self.made_for, self.digest)
-        assert not any("\n" in part for part in stated), f"{stated} are no lines"
+        stated = f"{self.kind}{self.made_for}{self.digest}"
+        assert "\n" not in stated, f"{self} is of no lines"
 
     @property
     def file_name(self) -> str:
@@ -132,7 +132,9 @@ class ObjectStore:
                 key = EntryKey(kind, made_for, digest)
                 # As text, since a program asks for a thousand kernels, and joining a path takes as
                 # long as finding out that there is no such file.
-                content = self._contents(f"{self.folder}/{key.file_name}") or b""
+                content = self._contents(f"{self.folder}/{key.file_name}")
+                if content is None:
+                    continue
                 payload = _payload(content, key)
                 if payload is not None:
                     found[digest] = payload

@@ -157,7 +157,7 @@ class _Launches:
             return None
         for later in range(position + 1, min(position + INSTRS_BETWEEN, len(instrs))):
             second = instrs[later]
-            if not isinstance(second, Launch):
+            if not isinstance(second, Launch) or written.isdisjoint(self._arguments_of(second)):
                 continue
             if not self._is_worth_fusing(first, second, written):
                 continue
@@ -181,8 +181,6 @@ class _Launches:
 
     def _is_worth_fusing(self, first: Launch, second: Launch, written: set[Argument]) -> bool:
         """Return whether many of the elements that `second` loads are `written` by `first`."""
-        if written.isdisjoint(self._arguments_of(second)):
-            return False
         one, two = self._elements_of(first), self._elements_of(second)
         if one is None or two is None:
             return False

@@ -72,7 +72,8 @@ class _KeyMaker:
                 for t in node.inputs
             ]
         )
-        attrs = tuple([(name, self._of_attr(own[name])) for name in sorted(own)]) if own else ()
+        names = sorted(own) if len(own) > 1 else own
+        attrs = tuple([(name, self._of_attr(own[name])) for name in names]) if own else ()
         return node.definition.name, attrs, operands
 
     def _of_shape(self, shape: Sequence[Any]) -> Hashable:

@@ -128,7 +128,7 @@ class LoweredGroups:
         lowered = lower_group(partition, buffers, group, "kernel")
         if kind is None:
             order = key.order_of(lowered.arguments)
-            return self._pool.add_apart(lowered.kernel), order  # others' keys differ
+            return self._pool.add(lowered.kernel), order
         kept = self._scheduled(lowered, key)
         kind.keep(key.sizes, kept)
         return self._added(kept)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 from symgrad.codegen.contract.plans.products import hand_on_plan
-from symgrad.codegen.loops.canonical import canonical
+from symgrad.codegen.loops.canonical import CANONICAL_NAME, canonical, canonical_buffers
 from symgrad.codegen.loops.language import Kernel, Product
-from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.print import print_head, print_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.passes import KERNEL_PASSES, PARALLELIZE, RELOCATE, Machine
 from symgrad.codegen.schedule.relocate import Relocated, statuses_of, unmoved
@@ -16,21 +16,23 @@ from symgrad.records import replace
 
 
 class KernelPool:
-    """The kernels of a program, deduplicated: equal ones, up to names and the place, are one."""
+    """The kernels of a program, deduplicated: equal ones, up to names and the place, are one.
+
+    Interning by canonical text, which is made of a kernel when it first meets another one whose
+    text begins with the same line. Invariant: a kernel whose first line is in `_sole` with it is
+    the only one with that line, all others are in `_by_text`.
+    """
 
     def __init__(self, machine: Machine, runner: PassRunner) -> None:
         self._machine = machine
         self._runner = runner
         self._by_place = runner.chosen([RELOCATE])
         self._once = runner.chosen([row for row in KERNEL_PASSES if row is not RELOCATE])
-        self._by_text: dict[str, Relocated] = {}
         self._alone: dict[str, Kernel] = {}
         self._kernels: list[Kernel] = []
-        self._different: dict[str, Kernel] = {}  # by the text with canonical names
-        # Kernels, as they were and are, whose text is not needed as long as no other is like them.
-        self._unprinted: dict[Hashable, tuple[Kernel, Kernel]] = {}
-        self._likenesses: set[Hashable] = set()
-        self._are_texts_given = False
+        self._by_text: dict[str, Kernel] = {}
+        # By first lines: kernels as they were and are, None where texts are made of those with it.
+        self._sole: dict[str, tuple[Kernel, Kernel] | None] = {}
 
     def empty(self) -> KernelPool:
         """Return a pool without kernels, for the same machine."""
@@ -51,14 +53,6 @@ class KernelPool:
 
     def add(self, plain: Kernel) -> Relocated:
         """Return the scheduled kernel for `plain`, a new one or an equal one."""
-        text = print_kernel(plain)
-        if text not in self._by_text:
-            # Names are given out in order, so equal groups mostly have equal text as they are.
-            self._by_text[text] = self.add_apart(plain)
-        return self._by_text[text]
-
-    def add_apart(self, plain: Kernel) -> Relocated:
-        """Return the scheduled kernel for `plain`, whose text is likely no other's as it is."""
         moved = self.relocated(plain)
         kernel = self._add_relocated(moved)
         # Loops without iterations are gone, and the checks in them.
@@ -77,15 +71,15 @@ class KernelPool:
 
         `make` gives it with canonical names, and as it is for one thread where threads share it.
         """
-        self._are_texts_given = True
-        for likeness in [*self._unprinted]:
-            self._print(likeness)
-        return self._of_text(text, make)
-
-    def _of_text(self, text: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
-        if text not in self._different:
-            self._different[text] = self._new(make)
-        return self._different[text]
+        head = text.partition("\n")[0]
+        sole = self._sole.get(head)
+        if sole is not None:
+            kernel, made = sole
+            self._by_text[print_kernel(canonical(kernel))] = made
+        self._sole[head] = None
+        if text not in self._by_text:
+            self._by_text[text] = self._new(make)
+        return self._by_text[text]
 
     def _new(self, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
         name = f"k{len(self._kernels)}"
@@ -103,20 +97,12 @@ class KernelPool:
                 self._runner.show(row, named)
             return self.scheduled(named)
 
-        likeness = _likeness(moved.kernel)
-        if not self._are_texts_given and likeness not in self._likenesses:
-            self._likenesses.add(likeness)
-            made = self._new(make)
-            self._unprinted[likeness] = moved.kernel, made
-            return made
-        self._print(likeness)
-        return self._of_text(print_kernel(canonical(moved.kernel)), make)
-
-    def _print(self, likeness: Hashable) -> None:
-        """Print the kernel that is found by its likeness only, if there is one."""
-        if likeness in self._unprinted:
-            kernel, made = self._unprinted.pop(likeness)
-            self._different[print_kernel(canonical(kernel))] = made
+        head = print_head(moved.kernel, CANONICAL_NAME, canonical_buffers(moved.kernel))
+        if head in self._sole:
+            return self.add_scheduled(print_kernel(canonical(moved.kernel)), make)
+        made = self._new(make)
+        self._sole[head] = moved.kernel, made
+        return made
 
     def scheduled(self, moved: Relocated) -> tuple[Kernel, Kernel | None]:
         """Return the schedule of a kernel, and that for one thread where threads share it."""
@@ -136,12 +122,6 @@ class KernelPool:
         for product, renamed in zip(_products(kernel), _products(named), strict=True):
             hand_on_plan(product, renamed, self._machine.target)
         return named
-
-
-def _likeness(kernel: Kernel) -> Hashable:
-    """Return what kernels of one canonical text have in common."""
-    params = tuple([(param.dtype, param.count, param.mode) for param in kernel.params])
-    return params, tuple(map(type, kernel.body))
 
 
 def _products(kernel: Kernel) -> list[Product]:

@@ -156,7 +156,9 @@ def broadcast_operands(op: str, *values: Any) -> list[Tensor]:
         return list(values)
     if len(values) == 2 and (pair := number_beside(*values)) is not None:
         like, number = pair.tensor, pair.number
-        made = spread_once(number, like, lambda: _spread(constant(number, like.dtype), like))
+        made = spread_once(
+            number, like, lambda: constant(number, like.dtype), lambda scalar: _spread(scalar, like)
+        )
         return pair.with_number(made)
     tensors = promote_operands(op, *values)
     alike = _with_scalars_spread(tensors)

@@ -30,13 +30,13 @@ from symgrad.passes.rewrites.value_numbering import value_key
 def cse(graph: Graph, rewrites: Rewrites) -> Graph:
     """Return `graph` with the first of equal nodes in the place of the others."""
     first: dict[Hashable, Node] = {}
-    number: dict[Tensor, int] = {}
 
     def merge(node: Node, inputs: tuple[Tensor, ...]) -> Node:
         new = with_inputs(node, inputs)
         if node.definition is placeholder_op:
             return new
-        key = value_key(node, [number.setdefault(t, len(number)) for t in inputs])
+        # Of a node that is in the table the operands stay, and no other has their identity.
+        key = value_key(node, [*map(id, inputs)])
         found = first.setdefault(key, new)
         return found if found is new or rewrites.allow("cse", node) else new
 

@@ -127,6 +127,9 @@ def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
     return graph if driver.is_same else graph.with_roots(settled)
 
 
+_CONSTANTS = frozenset({constant_op, broadcast_to_op})
+
+
 class _Permitted:
     """The rules that may run on some operation; those about constants for some numbers only."""
 
@@ -198,7 +201,8 @@ class _Driver:
             self._settle_as(node, (self.settled[self._replaced[node]],))
             return
         current = self._on_settled(node)
-        key = self._constant_key(current) if self._table.one_constant else None
+        is_asked = current.definition in _CONSTANTS and self._table.one_constant
+        key = self._constant_key(current) if is_asked else None
         first = None if key is None else self._constants.get(key)
         if first is not None and self._rewrites.allow(ONE_CONSTANT, node):
             self._settle_as(node, first.outputs)
@@ -228,22 +232,21 @@ class _Driver:
         return node
 
     def _constant_key(self, node: Node) -> Hashable | None:
-        """Return what equal constants share, or equal broadcasts of one; None for all else."""
+        """Return what equal constants share, or equal broadcasts of one; None for others."""
         if node.definition is constant_op:
             return node.attrs["value"]
-        if node.definition is not broadcast_to_op:
-            return None
         (source,) = node.inputs
         is_constant = source.node.definition is constant_op
         return (source.node.attrs["value"], node.output.type) if is_constant else None
 
     def _settle_as(self, node: Node, outputs: tuple[Tensor, ...]) -> None:
-        settled = self.settled
+        settled, given = self.settled, self._given
         for old, new in zip(node.outputs, outputs, strict=True):
             settled[old] = new
-            if old is not new and old in self._given:
+            times = given.get(old) if old is not new else None
+            if times is not None:
                 self.is_same = False
-                self._use(new, self._given[old])
+                self._use(new, times)
 
     def _use(self, settled: Tensor, times: int) -> None:
         self._more_uses[settled] = self._more_uses.get(settled, 0) + times

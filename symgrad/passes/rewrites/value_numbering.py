@@ -24,7 +24,8 @@ def value_key(node: Node, operands: list[int]) -> Hashable:
     if is_commutative(node):
         operands.sort()
     attrs = node.attrs
-    named = tuple([(name, attr_key(attrs[name])) for name in sorted(attrs)]) if attrs else ()
+    names = sorted(attrs) if len(attrs) > 1 else attrs
+    named = tuple([(name, attr_key(attrs[name])) for name in names]) if attrs else ()
     return node.definition.name, tuple(operands), named
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.llvm.entry_closure import entry_closure
+from symgrad.codegen import ir
+from symgrad.codegen.llvm.entry_closure import EntryClosure, entry_closure
 from symgrad.codegen.native import machine_code as code_module
 from symgrad.codegen.native import objects
 from symgrad.codegen.native.jit import emit_calls
@@ -19,19 +20,8 @@ from symgrad.codegen.target import Target, target_named
 from symgrad.config import override
 
 KERNEL, LEAF = f"k.{'1' * 32}", f"leaf.{'2' * 32}"
-ENTRY = f"""\
-target triple = "x86_64-unknown-linux-gnu"
-define internal i32 @"step"(ptr %.0, ptr %.1, ptr %.2) noinline optnone {{
-entry:
-  %.3 = getelementptr inbounds ptr, ptr %.2, i64 1
-  %.4 = load ptr, ptr %.3, align 8
-  %.5 = getelementptr inbounds i8, ptr %.4, i64 1536
-  call void @"{KERNEL}"(ptr %.5, ptr @"{LEAF}", i64 -3, float 0x3fa1111120000000, i1 true)
-  ret i32 0
-}}
-declare void @"{KERNEL}"(ptr %.0, ptr %.1, i64 %.2, float %.3, i1 %.4) noinline nounwind
-@"step.{"3" * 32}" = weak_odr alias i32 (ptr, ptr, ptr), ptr @"step"
-"""
+SYMBOLS = {"k0": KERNEL, "tile": LEAF}
+F32, I32, I64, PTR = ir.FloatType(), ir.IntType(32), ir.IntType(64), ir.PointerType()
 SIZES = [24, 36, 48, 60, 24, 72]
 W = np.sin(np.arange(24 * 40, dtype=np.float32)).reshape(24, 40)
 
@@ -62,38 +52,75 @@ def trained() -> tuple[sg.Step, list[bytes]]:
     return step, [*losses, np.asarray(w.value).tobytes()]
 
 
+class Entry:
+    """An entry that is being built, of one call up to the return."""
+
+    def __init__(self, number: ir.Constant, takes: int = 3) -> None:
+        module = ir.Module()
+        module.triple = "x86_64-unknown-linux-gnu"
+        void = ir.VoidType()
+        taken = [PTR, PTR, I64, F32, ir.IntType(1)]
+        self.kernel = ir.LLVMFunction(module, ir.FunctionType(void, taken), "k0")
+        self.leaf = ir.LLVMFunction(module, ir.FunctionType(void, [PTR]), "tile")
+        self.step = ir.LLVMFunction(module, ir.FunctionType(I32, [PTR] * takes), "step")
+        self.step.attributes |= {"noinline", "optnone"}
+        self.builder = builder = ir.IRBuilder(self.step.append_basic_block("entry"))
+        place = builder.gep(self.step.args[2], [I64(1)], source_etype=PTR, inbounds=True)
+        arena = builder.load(place, typ=PTR, align=8)
+        given = [builder.byte_offset(arena, I64(1536)), self.leaf, number]
+        _, self.call = builder.call_of(self.kernel, [*given, F32(1 / 30), ir.IntType(1)(1)])
+
+    def closure(self) -> EntryClosure | None:
+        self.builder.ret(I32(0))
+        return entry_closure(self.step, SYMBOLS)
+
+
 def test_what_is_passed_is_loaded_from_in_front_of_the_table():
-    found = entry_closure(ENTRY)
+    found = Entry(I64(-3)).closure()
     assert found is not None
     bits = int(np.float32(1 / 30).view(np.int32))
     assert found.passed == (1536, KERNEL, LEAF, -3, bits)
-    assert KERNEL not in found.text
-    assert LEAF not in found.text
+    assert "@" not in found.text.replace('@"step"', "")
     lines = found.text.splitlines()
     assert "  %at4 = getelementptr inbounds i8, ptr %.2, i64 -40" in lines
     assert "  %passed4 = load float, ptr %at4, align 8" in lines
-    assert re.search(r"call void %passed1\(ptr %\.5, ptr %passed2, i64 %passed3, ", found.text)
+    call = r"call void %passed1\(ptr %\.\d+, ptr %passed2, i64 %passed3, float %passed4, i1 true\)"
+    assert re.search(call, found.text)
     assert "  %.3 = getelementptr inbounds ptr, ptr %.2, i64 1" in lines
+    assert emit_calls(found.text, target_named("native"))
 
 
-def test_numbers_without_a_sign_are_passed_in_their_64_bits():
-    found = entry_closure(ENTRY.replace("i64 -3", f"i64 {2**64 - 3}"))
+def test_what_a_call_passes_to_a_merged_kernel_is_loaded_too():
+    entry = Entry(I64(-3))
+    taken = [*entry.kernel.function_type.takes, I64]
+    kind = ir.FunctionType(ir.VoidType(), taken)
+    merged = ir.LLVMFunction(entry.step.module, kind, "similar")
+    entry.call.redirect(merged, [I64(7)])
+    found = entry_closure(entry.step, {**SYMBOLS, "similar": "k.of.both"})
+    assert found is not None
+    assert found.passed[1:4] == ("k.of.both", LEAF, -3)
+    assert found.passed[-1] == 7
+
+
+@pytest.mark.parametrize("number", [I64(2**64 - 3), ir.Literal(I64, str(2**64 - 3))])
+def test_numbers_without_a_sign_are_passed_in_their_64_bits(number: ir.Constant) -> None:
+    found = Entry(number).closure()
     assert found is not None
     assert found.passed[3] == -3
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("noinline optnone", "noinline"),
-        ("  ret i32 0\n", '  call void @"memcpy"(ptr %.5)\n  ret i32 0\n'),
-        ("declare void", "define void @f() {\n  ret void\n}\ndeclare void"),
-        ("ptr %.2) noinline", "ptr %.2, ptr %.3) noinline"),
-        ("  ret i32 0\n", "  ret i32 0, !dbg !0\n"),
-    ],
-)
-def test_what_does_more_than_call_kernels_is_no_closure(before: str, after: str) -> None:
-    assert entry_closure(ENTRY.replace(before, after, 1)) is None
+def test_what_does_more_than_call_kernels_is_no_closure():
+    optimized, other, routine, hidden = (
+        Entry(I64(1)),
+        Entry(I64(1)),
+        Entry(I64(1), 4),
+        Entry(I64(1)),
+    )
+    optimized.step.attributes.remove("optnone")
+    kind = ir.FunctionType(ir.VoidType(), [PTR])
+    other.builder.call_of(ir.LLVMFunction(other.step.module, kind, "memcpy"), other.step.args[:1])
+    hidden.builder.call(hidden.leaf, hidden.step.args[:1])
+    assert [each.closure() for each in (optimized, other, routine, hidden)] == [None] * 4
 
 
 def test_steps_of_many_sizes_give_the_bits_that_they_give_without_a_cache():
@@ -145,8 +172,12 @@ def test_where_an_object_is_damaged_a_program_is_compiled_again(tmp_path: Path) 
 
 
 def test_names_of_what_is_passed_are_no_names_of_blocks() -> None:
-    blocks = "".join(f"  br label %passed.{n}\npassed.{n}:\n" for n in range(5))
-    found = entry_closure(ENTRY.replace("  ret i32 0\n", f"{blocks}  ret i32 0\n"))
+    entry = Entry(I64(-3))
+    for _ in range(5):
+        block = entry.builder.append_basic_block("passed")
+        entry.builder.branch(block)
+        entry.builder.position_at_end(block)
+    found = entry.closure()
     assert found is not None
     assert emit_calls(found.text, target_named("native"))
 

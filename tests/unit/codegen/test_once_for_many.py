@@ -84,25 +84,25 @@ def test_only_kernels_that_are_like_another_are_printed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(kernel_pool, "print_kernel", noted)
     pool = pool_for(TARGET, ONE_THREAD)
-    first = pool.add_apart(copying(100, 3.0, "i")).kernel
-    assert pool.add_apart(copying(200, 3.0, "i")).kernel.name == "k1"
+    first = pool.add(copying(100, 3.0, "i")).kernel
+    assert pool.add(copying(200, 3.0, "i")).kernel.name == "k1"
     assert not printed
-    assert pool.add_apart(copying(100, 5.0, "i")).kernel.name == "k2"
+    assert pool.add(copying(100, 5.0, "i")).kernel.name == "k2"
     assert len(printed) == 2
-    assert pool.add_apart(copying(100, 3.0, "j")).kernel is first
+    assert pool.add(copying(100, 3.0, "j")).kernel is first
     assert [kernel.name for kernel in pool.kernels] == ["k0", "k1", "k2"]
 
 
 def test_a_kernel_that_is_given_with_its_text_is_one_that_was_not_printed():
     pool = pool_for(TARGET, ONE_THREAD)
     moved = pool.relocated(copying(100, 3.0, "i"))
-    first = pool.add_apart(copying(100, 3.0, "i")).kernel
+    first = pool.add(copying(100, 3.0, "i")).kernel
     text = print_kernel(canonical(moved.kernel))
     assert pool.add_scheduled(text, lambda: pytest.fail("it is there")) is first
     other = text.replace("3.0", "5.0")
     made = pool.add_scheduled(other, lambda: (first, None))
     assert made.name == "k1"
-    assert pool.add_apart(copying(100, 5.0, "n")).kernel is made
+    assert pool.add(copying(100, 5.0, "n")).kernel is made
 
 
 @pytest.mark.parametrize("level", ["x86-64-v4", "x86-64", "aarch64"])

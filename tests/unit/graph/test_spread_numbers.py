@@ -32,7 +32,9 @@ def test_numbers_of_other_types_and_zeros_of_other_signs_are_others():
     with numbers_once():
         assert (1 + x).node.inputs[0] is (x - 1).node.inputs[1]
         assert (1 + x).node.inputs[0] is (1 - other).node.inputs[0]
-        assert (1 + x).node.inputs[0] is not (1 + x[:2]).node.inputs[0]
+        one, of_two = (1 + x).node.inputs[0], (1 + x[:2]).node.inputs[0]
+        assert one is not of_two
+        assert one.node.inputs == of_two.node.inputs
         assert (1 + x).node.inputs[0].dtype != (1 + wide).node.inputs[0].dtype
         zeros = [(x + zero).node.inputs[1] for zero in (0.0, -0.0)]
         assert zeros[0] is not zeros[1]
@@ -60,7 +62,7 @@ def test_a_region_and_gradients_that_a_user_registers_have_numbers_of_their_own(
     with numbers_once():
         outside = (1 + x).node.inputs[0]
         sg.while_loop(lambda v: sg.sum(v) > 1, body, [x], maximum_iterations=2)
-        assert spread_once(1, x, lambda: x) is outside
+        assert spread_once(1, x, lambda: x, lambda scalar: scalar) is outside
         with gradient_keys({"broadcast_to": "registered"}):
             assert (1 + x).node.inputs[0].node.gradient_key == "registered"
     assert made
