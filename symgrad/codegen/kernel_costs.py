@@ -9,6 +9,7 @@ from typing import assert_never
 from symgrad.codegen.loops.access import names_used
 from symgrad.codegen.loops.language import (
     BinarySearch,
+    Cast,
     Check,
     Fold,
     For,
@@ -40,7 +41,7 @@ from symgrad.cost_model import (
     SHORT_RUNS,
     VECTORS_IN_FLIGHT,
 )
-from symgrad.graph.dtypes import DType, float32
+from symgrad.graph.dtypes import DType, bfloat16, float32
 from symgrad.graph.scalars import SCALAR_OPS
 
 
@@ -263,10 +264,14 @@ def _calls_in_a_row(body: Sequence[Stmt], behind: dict[str, int]) -> int:
     """
     most = inner = 0
     for statement in body:
-        if isinstance(statement, Let) and isinstance(statement.value, Op):
-            name, operands = statement.value.name, names_used(statement.value)
-            is_costly = SCALAR_OPS[name].flops >= COSTLY_FLOPS
-            found = max((behind.get(n, 0) for n in operands), default=0) + is_costly
+        if isinstance(statement, Let):
+            value = statement.value
+            is_costly = isinstance(value, Op) and SCALAR_OPS[value.name].flops >= COSTLY_FLOPS
+            # Through selects as well, and through the casts that halves take between any two; but
+            # those to bfloat16 are code of their own on most machines, which vectors multiply.
+            is_anew = isinstance(value, Cast) and value.dtype == bfloat16
+            before = () if is_anew else names_used(value)
+            found = max((behind.get(n, 0) for n in before), default=0) + is_costly
             behind[statement.name] = found
             most = max(most, found)
         elif isinstance(statement, For):

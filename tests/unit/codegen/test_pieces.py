@@ -85,6 +85,17 @@ def test_a_function_whose_calls_wait_for_each_other_is_there_once(
     assert ("interleave(4)" in step.ir("loops")) == is_outlined
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_calls_wait_for_each_other_through_casts_and_selects(dtype: str) -> None:
+    x = h = sg.placeholder((1_000,), dtype)
+    for _ in range(5):
+        h = sg.where(x > 0, sg.tanh(h + x), h)
+    with override(cache=False):
+        step = sg.compile([x], h, target="x86-64-v4")
+    assert "outlined" in step.ir("llvm")
+    assert "interleave(4)" in step.ir("loops")
+
+
 def test_a_function_that_a_loop_of_milliseconds_calls_often_is_inlined() -> None:
     assert "outlined" not in _chain_of_tanh(9, 1 << 20).ir("llvm")
 
