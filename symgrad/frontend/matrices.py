@@ -12,7 +12,7 @@ from symgrad.graph.dtypes import (
     DTypeLike,
     dtype_or,
 )
-from symgrad.graph.given_arrays import require_int
+from symgrad.graph.given_arrays import require_size
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import add
@@ -45,13 +45,14 @@ def eye(
     shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
     row, column = iota(shape, 0), iota(shape, 1)
     k = _diagonal_within("eye", k, shape)
-    return cast(equal(add(row, k) if k else row, column), dtype_or(dtype, DEFAULT_FLOAT))
+    moved = row if isinstance(k, int) and k == 0 else add(row, k)
+    return cast(equal(moved, column), dtype_or(dtype, DEFAULT_FLOAT))
 
 
-def _diagonal_within(op: str, k: Any, shape: Shape) -> int:
+def _diagonal_within(op: str, k: Any, shape: Shape) -> Dim:
     """Return `k`, or the first diagonal that is beyond the matrix: an int64 holds its indices."""
-    number, (rows, columns) = require_int(op, "k", k), shape[-2:]
-    if isinstance(rows, int) and isinstance(columns, int):
+    number, (rows, columns) = require_size(op, "k", k), shape[-2:]
+    if isinstance(number, int) and isinstance(rows, int) and isinstance(columns, int):
         return max(-rows, min(number, columns))
     return number
 
