@@ -44,8 +44,8 @@ def eye(
     require_device("eye", device)
     shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
     row, column = iota(shape, 0), iota(shape, 1)
-    k = _diagonal_within("eye", k, shape)
-    moved = row if isinstance(k, int) and k == 0 else add(row, k)
+    offset = _diagonal_within("eye", k, shape)
+    moved = row if isinstance(offset, int) and offset == 0 else add(row, offset)
     return cast(equal(moved, column), dtype_or(dtype, DEFAULT_FLOAT))
 
 
@@ -67,8 +67,8 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     row, column = _matrix_indices("tril", x)
-    k = _diagonal_within("tril", k, x.shape)
-    return where(greater_equal(add(row, k), column), x, zeros_like(x))
+    offset = _diagonal_within("tril", k, x.shape)
+    return where(greater_equal(add(row, offset), column), x, zeros_like(x))
 
 
 @public(is_standard=True)
@@ -81,8 +81,8 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     row, column = _matrix_indices("triu", x)
-    k = _diagonal_within("triu", k, x.shape)
-    return where(greater_equal(column, add(row, k)), x, zeros_like(x))
+    offset = _diagonal_within("triu", k, x.shape)
+    return where(greater_equal(column, add(row, offset)), x, zeros_like(x))
 
 
 def _matrix_indices(op: str, x: Tensor) -> tuple[Tensor, Tensor]:

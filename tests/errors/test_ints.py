@@ -106,7 +106,7 @@ def test_a_bool_is_no_size_of_any_type():
 
 
 def test_an_error_about_a_size_names_the_op():
-    with pytest.raises(sg.DTypeError, match="^iota: True is no size"):
+    with pytest.raises(sg.DTypeError, match=r"^iota: True is no size"):
         iota((True, 7907), 0)
 
 

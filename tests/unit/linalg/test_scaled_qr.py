@@ -46,8 +46,12 @@ def test_special_matrices_and_none():
 
 @pytest.mark.parametrize(
     ("dtype", "numbers"),
-    [("float32", (1e17, 1e-22, 1.0)), ("float32", (1.0, 1e-30, 1e30)), ("float64", (1e145, 1e-145, 1e-200))],
-)  # fmt: skip
+    [
+        ("float32", (1e17, 1e-22, 1.0)),
+        ("float32", (1.0, 1e-30, 1e30)),
+        ("float64", (1e145, 1e-145, 1e-200)),
+    ],
+)
 def test_a_column_that_is_small_beside_another_does_not_vanish(dtype, numbers):
     given = np.array([[3, 1, 2], [4, 0, 1], [0, 2, 1]]) * numbers
     q, r = (np.asarray(t, "float64") for t in sg.run([*sg.linalg.qr(given.astype(dtype))]))
