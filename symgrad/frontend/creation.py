@@ -251,8 +251,8 @@ def arange(
     first, last, step = bounds
     wanted = dtype_or(dtype, DEFAULT_FLOAT if is_float else DEFAULT_INTEGER)
     count = _range_count(first, last, step)
-    if not is_float and isinstance(count, int):
-        require_fit("arange", (first, first + max(count - 1, 0) * step), wanted)
+    if not is_float and isinstance(count, int) and count:
+        require_fit("arange", (first, first + (count - 1) * step), wanted)
     index = iota((count,), 0)
     # Floats are computed in float64 and rounded once.
     wide = cast(index, dtypes.float64) if is_float or wanted.is_float else index

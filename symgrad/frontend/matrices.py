@@ -12,7 +12,7 @@ from symgrad.graph.dtypes import (
     DTypeLike,
     dtype_or,
 )
-from symgrad.graph.given_arrays import require_int
+from symgrad.graph.given_arrays import require_size
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast
 from symgrad.graph.ops.arithmetic import add
@@ -44,14 +44,15 @@ def eye(
     require_device("eye", device)
     shape = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
     row, column = iota(shape, 0), iota(shape, 1)
-    k = _diagonal_within("eye", k, shape)
-    return cast(equal(add(row, k) if k else row, column), dtype_or(dtype, DEFAULT_FLOAT))
+    offset = _diagonal_within("eye", k, shape)
+    moved = row if isinstance(offset, int) and offset == 0 else add(row, offset)
+    return cast(equal(moved, column), dtype_or(dtype, DEFAULT_FLOAT))
 
 
-def _diagonal_within(op: str, k: Any, shape: Shape) -> int:
+def _diagonal_within(op: str, k: Any, shape: Shape) -> Dim:
     """Return `k`, or the first diagonal that is beyond the matrix: an int64 holds its indices."""
-    number, (rows, columns) = require_int(op, "k", k), shape[-2:]
-    if isinstance(rows, int) and isinstance(columns, int):
+    number, (rows, columns) = require_size(op, "k", k), shape[-2:]
+    if isinstance(number, int) and isinstance(rows, int) and isinstance(columns, int):
         return max(-rows, min(number, columns))
     return number
 
@@ -66,8 +67,8 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     row, column = _matrix_indices("tril", x)
-    k = _diagonal_within("tril", k, x.shape)
-    return where(greater_equal(add(row, k), column), x, zeros_like(x))
+    offset = _diagonal_within("tril", k, x.shape)
+    return where(greater_equal(add(row, offset), column), x, zeros_like(x))
 
 
 @public(is_standard=True)
@@ -80,8 +81,8 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """
     x = as_tensor(x)
     row, column = _matrix_indices("triu", x)
-    k = _diagonal_within("triu", k, x.shape)
-    return where(greater_equal(column, add(row, k)), x, zeros_like(x))
+    offset = _diagonal_within("triu", k, x.shape)
+    return where(greater_equal(column, add(row, offset)), x, zeros_like(x))
 
 
 def _matrix_indices(op: str, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ def infer_types(
         _refuse_complex(definition, inputs, types)
     try:
         return tuple([_interned(type_) for type_ in types])
-    except ShapeError as error:
+    except (DTypeError, ShapeError) as error:
         error.subject = definition.name
         raise
 

@@ -112,7 +112,9 @@ def require_int64_count(op: str, tensor: object, shape: Shape, itemsize: int = 1
     for n in shape[1:] if shape and shape[0] == UNBOUNDED else shape:
         if type(n) is int:
             product *= n or 1
-        elif not isinstance(n, Size | np.integer):
+        elif isinstance(n, int | np.integer) and not isinstance(n, bool):
+            product *= int(n) or 1  # of a class of its own, as of an enum, or NumPy's
+        elif not isinstance(n, Size):
             # True is equal to 1: a type with it would be the one of all that have a 1.
             raise DTypeError(op, f"{n!r} is no size")
     if product * itemsize <= INT64_MAX:

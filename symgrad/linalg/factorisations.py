@@ -25,7 +25,7 @@ from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import adjoint, identity_like, triangle
 from symgrad.graph.public_ops import public
 from symgrad.linalg.operands import as_matrices, as_square
-from symgrad.linalg.scaled_sums import scale_of_matrices
+from symgrad.linalg.scaled_sums import scale_of_columns
 
 # How eigenvalues and singular values are computed.
 Method = Literal["jacobi", "lapack"]
@@ -146,7 +146,7 @@ def qr(a: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
             "qr", f"mode {mode!r} is neither 'reduced' nor 'complete'", source=user_source()
         )
     matrices = as_matrices("qr", "a", a)
-    scale = scale_of_matrices(matrices)
+    scale = scale_of_columns(matrices)
     q, r = of_qr.qr(multiply(matrices, scale), complete=mode == "complete")
     return QRResult(q, divide(r, scale))
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 
 from symgrad.graph import dtypes
+from symgrad.graph.dtypes import float_limits
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import abs as absolute
@@ -33,7 +34,7 @@ from symgrad.graph.ops.transcendental import pow
 # and the third powers in second derivatives, are floats. The reciprocal of what is below the least
 # one is none.
 _FAR, _LEAST = 2.0**64, 2.0**-1022
-# Of a matrix whose greatest number is beyond the first one, or below its reciprocal, squares may
+# Of a column whose greatest number is beyond the first one, or below its reciprocal, squares may
 # overflow or vanish beside one another; by the second one it is moved to where they do not.
 _FAR_SQUARES = {"f32": (2.0**55, 2.0**80), "f64": (2.0**480, 2.0**600)}
 
@@ -57,13 +58,16 @@ def length_over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return divide(found, reshape(shift, found.shape))
 
 
-def scale_of_matrices(a: Tensor) -> Tensor:
-    """Return 1 for each matrix, or a power of 2 where squares of all its elements are far out."""
+def scale_of_columns(a: Tensor) -> Tensor:
+    """Return 1 for each column of matrices, or a power of 2 where all its squares are far out.
+
+    Columns have one each: what is small in another column than what is large does not vanish.
+    """
     is_wide = a.dtype in (dtypes.float64, dtypes.complex128)
     far, shift = _FAR_SQUARES["f64" if is_wide else "f32"]
-    axes, size = (a.ndim - 2, a.ndim - 1), absolute(a)
+    size = absolute(a)
     is_large, is_moderate = (
-        any_of(greater(size, limit), axis=axes, keepdims=True) for limit in (far, 1 / far)
+        any_of(greater(size, limit), axis=a.ndim - 2, keepdims=True) for limit in (far, 1 / far)
     )
     one = filled(is_large.shape, 1, size.dtype)
     return cast(where(is_large, 1 / shift, where(is_moderate, one, shift)), a.dtype)
@@ -104,7 +108,12 @@ def root_of_powers(sizes: Tensor, order: float) -> Tensor:
         scale = filled(sizes.shape[:-1], 1, sizes.dtype)
     else:
         extreme = _extreme_of_rows(sizes, order)
-        is_scale = logical_and(isfinite(extreme), greater(extreme, 0))
+        # Of others the powers, and those in second derivatives, are floats: what is small beside
+        # the greatest one has a slope of its own, and would vanish by a scale.
+        most = float_limits(sizes.dtype).maxexp
+        far = 2.0 ** min(most / (4 * abs(order)), most - 2)
+        is_far = logical_or(greater(extreme, far), less(extreme, 1 / far))
+        is_scale = logical_and(is_far, logical_and(isfinite(extreme), greater(extreme, 0)))
         scale = where(is_scale, extreme, filled_like(extreme, 1))
     scaled = divide(sizes, expand_dims(scale, axis=-1))
     if order < 0:

@@ -7,6 +7,7 @@ argument has when it is left out: a new function needs no row of its own.
 from __future__ import annotations
 
 import contextlib
+import enum
 import inspect
 import io
 from collections.abc import Iterator
@@ -102,3 +103,19 @@ def test_a_bool_is_no_size_of_any_type():
     with pytest.raises(sg.DTypeError, match="True is no size"):
         iota((True, 7919), 0)
     assert [type(n) for n in iota((1, 7919), 0).shape] == [int, int]
+
+
+def test_an_error_about_a_size_names_the_op():
+    with pytest.raises(sg.DTypeError, match=r"^iota: True is no size"):
+        iota((True, 7907), 0)
+
+
+class _Axis(enum.IntEnum):
+    ROWS = 2
+    COLUMNS = 3
+
+
+def test_an_int_of_a_class_of_its_own_is_a_size():
+    rows = sg.broadcast_to(np.arange(3.0), (_Axis.ROWS, _Axis.COLUMNS))
+    turned = sg.reshape(rows, (_Axis.COLUMNS, _Axis.ROWS))
+    np.testing.assert_array_equal(sg.run(turned), [[0, 1], [2, 0], [1, 2]])

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import DTypeError, ShapeError, called, user_source
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
-from symgrad.graph.given_arrays import require_int
+from symgrad.graph.given_arrays import require_size
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, promote_operands
 from symgrad.graph.ops.arithmetic import divide, multiply, subtract
@@ -25,6 +25,7 @@ from symgrad.graph.ops.structure import accumulator_dtype, expand_dims, reshape
 from symgrad.graph.ops.transcendental import sqrt
 from symgrad.graph.ops.views import matrix_transpose
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim
 
 
 @public(functions=[np.cov])
@@ -49,7 +50,7 @@ def cov(
     with called("cov"):
         x, dtype = _variables("cov", m, y, rowvar)
         weights = _weights(x, fweights, aweights)
-        freedom = (0 if bias else 1) if ddof is None else require_int("cov", "ddof", ddof)
+        freedom = (0 if bias else 1) if ddof is None else require_size("cov", "ddof", ddof)
         return cast(_covariance(x, weights, aweights, freedom), dtype)
 
 
@@ -118,7 +119,7 @@ def _weights(x: Tensor, fweights: Any, aweights: Any) -> Tensor | None:
     return found
 
 
-def _covariance(x: Tensor, weights: Tensor | None, aweights: Any, freedom: float) -> Tensor:
+def _covariance(x: Tensor, weights: Tensor | None, aweights: Any, freedom: Dim) -> Tensor:
     count = size_of(x.shape[1], x.dtype.real)
     if weights is None:
         total, left = count, subtract(count, freedom)

@@ -16,7 +16,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.batch_rules import Operands, batch_to_shape
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
-from symgrad.graph.given_arrays import without_axes
+from symgrad.graph.given_arrays import as_size, without_axes
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, normalize_axes, normalize_axis, refuse_tensors
@@ -185,7 +185,8 @@ def _sizes_of(shape: Any) -> tuple[Any, ...]:
 
 
 def _as_plain_size(n: Any) -> Any:
-    return int(n) if isinstance(n, np.integer) else without_axes(n)
+    size = as_size(n)
+    return n if size is None else size
 
 
 def _is_size(n: Any) -> bool:

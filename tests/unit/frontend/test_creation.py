@@ -127,3 +127,18 @@ def test_a_range_of_ints_that_a_dtype_does_not_hold_is_refused(bounds, dtype, lo
     with pytest.raises(sg.DTypeError, match=rf"arange: {lost} does not fit {dtype}"):
         sg.arange(*bounds, dtype=dtype)
     assert sg.arange(5, 5, dtype=dtype).shape == (0,)
+
+
+@pytest.mark.parametrize("bounds", [(300, 200), (300, 300), (-300, -300, -1)])
+def test_a_range_without_elements_has_none_that_a_dtype_does_not_hold(bounds):
+    assert sg.run(sg.arange(*bounds, dtype="int8")).shape == (0,)
+
+
+def test_a_diagonal_may_be_that_of_a_size():
+    x, given = sg.placeholder((None, 3)), np.arange(9.0, dtype="float32").reshape(3, 3) + 1
+    n = x.shape[0]
+    made = [sg.tril(x, k=n - 4), sg.triu(x, k=n - 2), sg.eye(n, k=n - 2)]
+    low, high, ones = sg.compile([x], made)(given)
+    np.testing.assert_array_equal(low, np.tril(given, -1))
+    np.testing.assert_array_equal(high, np.triu(given, 1))
+    np.testing.assert_array_equal(ones, np.eye(3, k=1))

@@ -121,3 +121,19 @@ def test_ordinary_norms_are_within_two_roundings():
     found = sg.compile([x], sg.linalg.norm(x, axis=1))(given)
     squares = [sum(Fraction(float(v)) ** 2 for v in row) for row in given]
     np.testing.assert_allclose(found, [float(s) ** 0.5 for s in squares], rtol=4e-16)
+
+
+@pytest.mark.parametrize("order", [1.2, 1.5])
+@pytest.mark.parametrize("row", [[1e5, 1e-35], [1e6, 1e-38]])
+def test_a_slope_beside_a_large_number_is_a_root_of_no_subnormal(order, row):
+    x = sg.placeholder((2,), "float32")
+    (gradient,) = sg.gradients(sg.linalg.vector_norm(x, ord=order), [x])
+    given = np.array(row, "float32")
+    wide = given.astype("float64")
+    wanted = (wide / (wide**order).sum() ** (1 / order)) ** (order - 1)
+    np.testing.assert_allclose(sg.compile([x], gradient)(given), wanted, rtol=1e-5)
+
+
+def test_orders_near_0_have_a_scale_that_is_a_float():
+    x = sg.constant([2.0, 3.0])
+    assert sg.run(sg.linalg.vector_norm(x, ord=-1e-3)).shape == ()

@@ -42,3 +42,20 @@ def test_special_matrices_and_none():
     np.testing.assert_array_equal(r, np.zeros((2, 2)))
     np.testing.assert_allclose(q.T @ q, np.eye(2), atol=1e-15)
     assert (q_of_none.shape, r_of_none.shape) == ((0, 0), (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers"),
+    [
+        ("float32", (1e17, 1e-22, 1.0)),
+        ("float32", (1.0, 1e-30, 1e30)),
+        ("float64", (1e145, 1e-145, 1e-200)),
+    ],
+)
+def test_a_column_that_is_small_beside_another_does_not_vanish(dtype, numbers):
+    given = np.array([[3, 1, 2], [4, 0, 1], [0, 2, 1]]) * numbers
+    q, r = (np.asarray(t, "float64") for t in sg.run([*sg.linalg.qr(given.astype(dtype))]))
+    wanted = np.linalg.qr(given / numbers)
+    rtol = 1e-5 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(q, wanted[0], rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(r / numbers, wanted[1], rtol=rtol, atol=rtol)
