@@ -24,8 +24,8 @@ from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.triangles import adjoint, identity_like, triangle
 from symgrad.graph.public_ops import public
+from symgrad.linalg.column_scales import scale_of_columns
 from symgrad.linalg.operands import as_matrices, as_square
-from symgrad.linalg.scaled_sums import scale_of_columns
 
 # How eigenvalues and singular values are computed.
 Method = Literal["jacobi", "lapack"]

@@ -13,17 +13,18 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axis
 from symgrad.graph.ops.arithmetic import abs as absolute
 from symgrad.graph.ops.arithmetic import multiply
-from symgrad.graph.ops.comparison import greater, not_equal
+from symgrad.graph.ops.comparison import equal, greater, not_equal, where
+from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
-from symgrad.graph.ops.elementwise import filled, is_inexact
+from symgrad.graph.ops.elementwise import filled, filled_like, is_inexact
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reduce_sum, reshape
 from symgrad.graph.ops.svd import svd
+from symgrad.graph.ops.transcendental import pow, sqrt
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
 from symgrad.linalg.operands import as_matrices, over_one_batch
-from symgrad.linalg.scaled_sums import length_over, root_of_powers
 from symgrad.linalg.solving import tolerance
 
 MatrixOrder = int | float | Literal["fro", "nuc"]
@@ -36,8 +37,8 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
 
     Order p is the sum of |x|**p to the power 1 / p, inf and -inf are the greatest and the least
     |x|, and 0 counts what is not 0. The gradient is 0 where the norm is, and that of inf and -inf
-    is shared by equal elements as that of `max`. Norms of halves are computed in float32, and no
-    square overflows nor vanishes: norms are right up to the limits of the dtype.
+    is shared by equal elements as that of `max`. Norms of halves are computed in float32. Powers
+    overflow and vanish as NumPy's do: of order 2 beyond 1e19 in float32, and 1e154 in float64.
 
     >>> sg.run([sg.linalg.vector_norm([3.0, -4.0]), sg.linalg.vector_norm([3.0, -4.0], ord=1)])
     [array(5., dtype=float32), array(7., dtype=float32)]
@@ -93,7 +94,24 @@ def _norm_of_rows(x: Tensor, order: float) -> Tensor:
         return reduce_sum(astype(not_equal(x, 0), size.dtype), last)
     if order == 1:
         return reduce_sum(size, last)
-    return length_over(x, last) if order == 2 else root_of_powers(size, order)
+    if order == 2:
+        total = reduce_sum(_squares(x), last)
+        return _where_positive(total, sqrt)
+    if order < 0:
+        return pow(reduce_sum(pow(size, order), last), 1 / order)
+    powers = _where_positive(size, lambda t: pow(t, order))
+    return _where_positive(reduce_sum(powers, last), lambda t: pow(t, 1 / order))
+
+
+def _squares(x: Tensor) -> Tensor:
+    return real(multiply(x, conj(x)))  # which of a real x are x * x
+
+
+def _where_positive(x: Tensor, function: Any) -> Tensor:
+    """Apply a function with f(0) = 0 whose gradient at 0 is to be 0."""
+    is_zero = equal(x, 0)
+    found = function(where(is_zero, filled_like(x, 1), x))
+    return where(is_zero, filled_like(x, 0), found)
 
 
 @public(functions=[np.linalg.matrix_norm])
@@ -117,7 +135,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: MatrixOrder | None = 
 def _norm_of_matrices(x: Tensor, order: MatrixOrder | None) -> Tensor:
     last = x.ndim - 1
     if order is None or order == "fro":
-        return length_over(x, (last - 1, last))
+        total = reduce_sum(_squares(x), (last - 1, last))
+        return _where_positive(total, sqrt)
     if order != "nuc" and order not in _MATRIX_ORDERS:
         known = "'fro', 'nuc', 1, -1, 2, -2, inf, -inf"
         raise GraphError("matrix_norm", f"ord is {order!r}, none of {known}", source=user_source())
