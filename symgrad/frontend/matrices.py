@@ -29,7 +29,7 @@ def eye(
     n_cols: Dim | None = None,
     /,
     *,
-    k: int = 0,
+    k: Dim = 0,
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
@@ -58,7 +58,7 @@ def _diagonal_within(op: str, k: Any, shape: Shape) -> Dim:
 
 
 @public(is_standard=True)
-def tril(x: Any, /, *, k: int = 0) -> Tensor:
+def tril(x: Any, /, *, k: Dim = 0) -> Tensor:
     """Return `x` with zeros above the `k`-th diagonal of its last two axes.
 
     >>> sg.run(sg.tril([[1, 2], [3, 4]]))
@@ -72,7 +72,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
 
 
 @public(is_standard=True)
-def triu(x: Any, /, *, k: int = 0) -> Tensor:
+def triu(x: Any, /, *, k: Dim = 0) -> Tensor:
     """Return `x` with zeros below the `k`-th diagonal of its last two axes.
 
     >>> sg.run(sg.triu([[1, 2], [3, 4]]))

@@ -93,7 +93,7 @@ _ROWS = [
     (lambda: sg.matrix_transpose(V), sg.ShapeError, "matrix_transpose: x: f32[5] has fewer"),
     (lambda: sg.moveaxis(F, (0, 1), 0), sg.ShapeError, "moveaxis: 2 axes to 1 places"),
     (lambda: sg.roll(F, (1, 2), axis=0), sg.ShapeError, "roll: 2 shifts for 1 axes"),
-    (lambda: sg.roll(F, 1.5, axis=0), sg.DTypeError, "roll: shift 1.5 is no integer"),
+    (lambda: sg.roll(F, 1.5, axis=0), sg.DTypeError, "roll: shift must be an int, it is 1.5"),
     (lambda: sg.roll(F, V, axis=0), sg.DTypeError, "roll: shift: f32[5] is no integer"),
     (lambda: sg.roll(F, [sg.arange(2)], axis=[0]), sg.ShapeError, "roll: shift: i64[2] is no scal"),
     (lambda: sg.diagonal(F, 0, 1, 1), sg.ShapeError, "diagonal: axis 1 is given twice"),
