@@ -32,11 +32,13 @@ def near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
     """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
 
     So it is with one that leaves the first-level cache little room, and is packed here or was so
-    before a loop of products, or lies so, where several tiles read it.
+    before a loop of products, or lies so, where several tiles read it and that cache has no room
+    for it: what it keeps, as 64 by 64 float32, is slower asked for.
     """
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
-    is_read_again = plan.asks_for_product or plan.row_tiles >= SEVERAL_READS
+    is_read_again = plan.row_tiles >= SEVERAL_READS and panel > memory.l1_bytes
+    is_read_again = is_read_again or plan.asks_for_product
     is_packed = plan.pack_right != "none" or (plan.has_panel and is_read_again)
     is_packed = is_packed and plan.next_steps is None and plan.goes_on is None
     return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
