@@ -37,7 +37,7 @@ def near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
     """
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
-    is_read_again = plan.row_tiles >= SEVERAL_READS and panel > memory.l1_bytes
+    is_read_again = plan.row_tiles >= SEVERAL_READS and panel >= memory.l1_bytes
     is_read_again = is_read_again or plan.asks_for_product
     is_packed = plan.pack_right != "none" or (plan.has_panel and is_read_again)
     is_packed = is_packed and plan.next_steps is None and plan.goes_on is None
