@@ -7,13 +7,15 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.llvm.module import emit_module
+from symgrad.codegen.llvm.similar_kernels import SIMILAR
 from symgrad.codegen.loops.language import For
 from symgrad.codegen.loops.parse import parse_kernel
+from symgrad.codegen.program.language import Program
 from symgrad.codegen.schedule.last_vectors import repeats_elements
 from symgrad.codegen.schedule.parallelize import Threads
-from symgrad.codegen.target import target_named
+from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions, lower_graph
-from symgrad.cost_model import LEAST_EMITTED_ONCE
+from symgrad.cost_model import LEAST_EMITTED_ONCE, MIN_SIMILAR_KERNELS
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 
@@ -73,7 +75,9 @@ def test_a_long_body_is_emitted_once_if_that_adds_little():
     ],
     ids=["in place", "apart", "divided", "asks"],
 )
-def test_what_is_written_over_or_found_by_places_is_not_repeated(old, new, given):
+def test_what_is_written_over_or_found_by_places_is_not_repeated(
+    old: str, new: str, given: dict[str, str]
+) -> None:
     body = in_a_row(12).replace(old, new)
     if "stored" in given:
         body = in_a_row(12).replace("x[i]", "y[i]")
@@ -90,18 +94,34 @@ def chain(x: Tensor, w: Tensor, ops: int) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_chain_of_calls_has_one_copy_of_each_function(target: str):
+def test_a_chain_of_calls_has_one_copy_of_each_function(target: str) -> None:
     x, w = (sg.placeholder((1000,), name=name) for name in "xw")
     graph = Graph([chain(x, w, 12)[0]], [x, w])
     options = CompileOptions(target_named(target), 3, False, False, Threads(1))
     program = lower_graph(graph, options).program
-    lines = str(emit_module(program, options.target)).split("\n")
-    assert sum(line.startswith("define") and ".outlined" in line for line in lines) == 1
+    assert _defined(program, options.target, ".outlined") == 1
+
+
+def _defined(program: Program, target: Target, part: str) -> int:
+    """Return how many functions are emitted that have this part in their names."""
+    lines = str(emit_module(program, target)).split("\n")
+    return sum(line.startswith("define") and part in line for line in lines)
+
+
+def test_chains_of_many_sizes_are_one_kernel() -> None:
+    sizes = [1000 + 3 * n for n in range(2 * MIN_SIMILAR_KERNELS)]
+    given = [sg.placeholder((size,), name=f"x{size}") for size in sizes if size % 64]
+    graph = Graph([chain(x, x, 12)[0] for x in given], given)
+    target = target_named("x86-64-v4")
+    options = CompileOptions(target, 3, False, False, Threads(1))
+    program = lower_graph(graph, options).program
+    assert _defined(program, target, SIMILAR) == 1
+    assert _defined(program, target, '@"k') == 0
 
 
 @pytest.mark.parametrize("count", [1, 40, 65, 100, 129, 999, 1000, 1001, 4095])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_results_are_those_of_elements_by_themselves(count: int, dtype: str):
+def test_results_are_those_of_elements_by_themselves(count: int, dtype: str) -> None:
     random = np.random.default_rng(count)
     given = [random.standard_normal(4096).astype(dtype) for _ in range(2)]
     x, w = (sg.placeholder((4096,), dtype, name=name) for name in "xw")
@@ -115,8 +135,8 @@ def test_results_are_those_of_elements_by_themselves(count: int, dtype: str):
 def test_variables_are_updated_in_place_once():
     start = np.linspace(-1, 1, 1000, dtype=np.float32)
     w, expected = sg.variable(start.copy(), name="w"), start.copy()
-    h = w
-    for _ in range(20):
+    h = sg.tanh(w * 1.5 + 0.25)
+    for _ in range(19):
         h = sg.tanh(h * 1.5 + 0.25)
     step = sg.compile([], [], updates=[(w, w - h)])
     step()
