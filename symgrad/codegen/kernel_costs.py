@@ -252,11 +252,16 @@ def calls_often(body: Sequence[Stmt]) -> bool:
     calls = count_calls(body)
     if calls > MAX_CALLS_OF_SHORT and _count_runs(body) <= SHORT_RUNS:
         return True
-    is_chain = calls > MAX_CALLS_OF_CHAIN and 2 * _calls_in_a_row(body, {}) > calls
-    return is_chain and _cycles(body) < VECTORS_IN_FLIGHT[max(VECTORS_IN_FLIGHT)]
+    return calls_in_a_row(body) and _cycles(body) < VECTORS_IN_FLIGHT[max(VECTORS_IN_FLIGHT)]
 
 
-def _calls_in_a_row(body: Sequence[Stmt], behind: dict[str, int]) -> int:
+def calls_in_a_row(body: Sequence[Stmt]) -> bool:
+    """Return whether calls of math functions are a chain: most of them wait for the one before."""
+    calls = count_calls(body)
+    return calls > MAX_CALLS_OF_CHAIN and 2 * _longest_chain(body, {}) > calls
+
+
+def _longest_chain(body: Sequence[Stmt], behind: dict[str, int]) -> int:
     """Critical path: return the most costly operations in iterations of which each needs another.
 
     `behind` says of names how many such are before them. Those in folds count for nothing: how
@@ -275,7 +280,7 @@ def _calls_in_a_row(body: Sequence[Stmt], behind: dict[str, int]) -> int:
             behind[statement.name] = found
             most = max(most, found)
         elif isinstance(statement, For):
-            inner += _calls_in_a_row(statement.body, dict(behind))
+            inner += _longest_chain(statement.body, dict(behind))
     return max(most, inner)
 
 

@@ -27,6 +27,7 @@ FLOPS_OF_MULTIPLY_ADD = 2
 LEAST_LOOKED_UP = 64  # elements of a row, each found by an index, that are worth a kernel
 CHEAP_FLOPS = 4  # computing this much again costs less than one trip through memory
 FEW_OF_MANY = 8  # a tensor so many times smaller than what is made of it is read for nothing
+FEW_OF_MEMORY = 64  # the share of what is in memory that is not worth drafting all kernels anew
 FEW_BYTES_MADE = 4096  # a kernel that makes no more than it frees, and this, saves memory early
 COSTLY_FLOPS = 10  # a scalar operation of so many is a function, with as much again around it
 
@@ -221,6 +222,8 @@ MAX_TAPS_OF_PIECES = 96  # of all pieces that borders cut a result into: 3 by 3 
 MAX_INLINE_CALLS = 48  # of math functions in a kernel: beyond, code grows and speed does not
 SHORT_RUNS, MAX_CALLS_OF_SHORT = 8, 8  # so short a loop takes nanoseconds, inlining a call a ms
 MAX_CALLS_OF_CHAIN = 4  # each of which waits for the one before: more are not worth being inlined
+LEAST_EMITTED_ONCE = 48  # statements: as long a loop has no copy for what it leaves over, if that
+ONE_REPEATED_OF = 50  # adds no more than one of so many vectors
 MOST_COPIES_BEHIND_FOLDS = 48  # of statements, one for each register of a vector: beyond, a loop
 SMALL_FUNCTION, FUNCTION_GROWTH = 8, 64  # ops: always inlined, and what all calls of one may add
 MIN_DECIDED, SHARE_DECIDED = 32, 5  # selects, of so many statements each, to have a body without

@@ -1,4 +1,4 @@
-"""Counted loops that carry values from iteration to iteration, or written out one by one."""
+"""Counted loops: they carry values from iteration to iteration, are written out, or overlap."""
 
 from __future__ import annotations
 
@@ -69,3 +69,31 @@ def emit_unrolled(
         known = replace(scope, numbers={**scope.numbers, variable: number})
         values = body(known.inside(variable, _I64(number)), values)
     return values
+
+
+def emit_overlapping(
+    scope: KernelScope,
+    variable: str,
+    bounds: tuple[int, int, int],
+    body: Callable[[KernelScope], None],
+) -> None:
+    """Emit a loop of steps of which the last begins earlier where it would go past the end."""
+    start, stop, step = bounds
+    last = _I64(stop - step)
+    if start + step >= stop:
+        body(scope.inside(variable, last))
+        return
+    builder = scope.builder
+    before = builder.block
+    head = scope.function.append_basic_block(f"for.{variable}")
+    after = scope.function.append_basic_block(f"end.{variable}")
+    builder.branch(head)
+    builder.position_at_end(head)
+    counter = builder.phi(_I64, variable)
+    counter.add_incoming(_I64(start), before)
+    body(scope.inside(variable, counter))
+    following = builder.add(counter, _I64(step), flags=("nuw", "nsw"))
+    is_whole = builder.icmp_signed("<", following, last)
+    counter.add_incoming(builder.select(is_whole, following, last), builder.block)
+    builder.cbranch(builder.icmp_signed("<", counter, last), head, after)
+    builder.position_at_end(after)

@@ -18,7 +18,7 @@ from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.plans.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.plans.sharing import part_region
 from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind, emit_asking_in_fold
-from symgrad.codegen.llvm.carrying import emit_carrying
+from symgrad.codegen.llvm.carrying import emit_carrying, emit_overlapping
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.closures import closure_of
 from symgrad.codegen.llvm.expressions import (
@@ -57,6 +57,7 @@ from symgrad.codegen.loops.language import (
     has_check,
 )
 from symgrad.codegen.loops.next_matrices import next_matrices
+from symgrad.codegen.schedule.last_vectors import repeats_elements
 from symgrad.codegen.target import Target
 from symgrad.codegen.vectors import last_lane, moved_lanes, part_of
 from symgrad.records import replace
@@ -142,8 +143,15 @@ def _emit_for(scope: KernelScope, loop: For) -> None:
         return
     start = 0
     for width in loop.widths:
+        beside = _side_by_side(scope, loop, width)
+        is_plain = width > 1 and scope.written_out is None
+        if is_plain and repeats_elements(loop, width, calls=not scope.inline_math):
+            bounds = start, loop.extent, width
+            emit = partial(emit_iteration, loop=loop, emit_body=emit_body)
+            emit_overlapping(beside, loop.var, bounds, emit)
+            break
         stop = loop.extent - loop.extent % width
-        _count(_side_by_side(scope, loop, width), loop, (start, stop, width))
+        _count(beside, loop, (start, stop, width))
         start = stop
     emit_fence(scope, loop)
 

@@ -29,7 +29,8 @@ _I64 = ir.IntType(64)
 # Where a number is an operand that may be any value: not in a constant vector, an alloca, a switch
 # or a call, which may need to know it.
 _LINE = re.compile(
-    r"  \S+ = (?:getelementptr (?!.*<i64)|phi i64 |(?:add|sub|mul|icmp \w+)(?: \w+)* i64 ).*"
+    r"  \S+ = (?:getelementptr (?!.*<i64)|phi i64 |select i1 \S+, i64 "
+    r"|(?:add|sub|mul|icmp \w+)(?: \w+)* i64 ).*"
 )
 _NUMBER = re.compile(
     r"(?<=\bi64 )(?:\d+\b|\?\d+\?)(?! x )"

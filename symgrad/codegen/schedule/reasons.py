@@ -46,6 +46,7 @@ from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
 from symgrad.codegen.schedule.interleave import live_values
+from symgrad.codegen.schedule.last_vectors import repeats_elements
 from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
 from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
@@ -273,11 +274,19 @@ def _interleave_reason(loop: For, outermost: For) -> str:
         return (
             f"; {loop.interleave} of them at a time, which are no more code: its "
             f"{count_calls(loop.body)} calls of math functions are of one copy of each"
+            f"{_last_reason(loop)}"
         )
     return (
         f"; {loop.interleave} of them at a time, for {body_flops(loop.body)} operations an element "
         f"would wait for each other, and {live_values(loop)} values are live at most"
     )
+
+
+def _last_reason(loop: For) -> str:
+    width = loop.vector * loop.interleave
+    if loop.parallel is not None or not repeats_elements(loop, width, calls=True):
+        return ""
+    return f"; the last {width} iterations are one more, though {-loop.extent % width} were taken"
 
 
 def _fold_reason(fold: Fold) -> str:

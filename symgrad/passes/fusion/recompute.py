@@ -4,13 +4,14 @@ A tensor that costs a few flops and is made of one other of its size, which is i
 of smaller ones, as `x - mean` is, is cheaper to compute again than to write once: whoever uses it
 reads as much. So is one that is made of indices, as the mask of a triangle is, or of smaller ones
 alone: hardly anything is read. The first draft of a partition says what is in memory; these tensors
-are then left out of it in the second. Not so what is made of an old value that is written over:
-whatever read it later would keep the update from being in place.
+are then left out of it in the second, if they are a share of it that may be noticed: to draft a
+chain of 5,000 ops anew takes a tenth of its first step. Not so what is made of an old value that is
+written over: whatever read it later would keep the update from being in place.
 """
 
 from __future__ import annotations
 
-from symgrad.cost_model import CHEAP_FLOPS, FEW_OF_MANY
+from symgrad.cost_model import CHEAP_FLOPS, FEW_OF_MANY, FEW_OF_MEMORY
 from symgrad.graph.node import Tensor
 from symgrad.graph.structures import Iota, Map, Reduce, View
 from symgrad.passes.fusion.draft import Drafts
@@ -25,7 +26,8 @@ def cheap_again(drafts: Drafts) -> frozenset[Tensor]:
     read = set(drafts.roots).union(
         *(drafts.read_from_memory(d) for d in drafts.all if d.merged_into is None)
     )
-    held = {drafts.stored(t) for t in read}
+    kept = {drafts.stored(t) for t in read}
+    held = set(kept)
     written = {update.variable.state for update in drafts.graph.updates}
     overwritten = {t for t in held if t.node.attrs.get("state") in written}
     overwritten |= {drafts.graph.inputs[input_] for _, input_ in drafts.carried}
@@ -35,7 +37,21 @@ def cheap_again(drafts: Drafts) -> frozenset[Tensor]:
         if made_of is not None and made_of.sources.isdisjoint(overwritten):
             again |= made_of.between
             held -= made_of.between
-    return frozenset(again)
+    return frozenset(again) if again and _may_be_noticed(kept - held, kept) else frozenset()
+
+
+def _may_be_noticed(spared: set[Tensor], kept: set[Tensor]) -> bool:
+    """Return whether what is not written to memory is more than a few of what was.
+
+    Bytes take longer to count than tensors, which are nearly always more than a few.
+    """
+    if len(spared) * FEW_OF_MEMORY >= len(kept):
+        return True
+    return _bytes_of(spared) * FEW_OF_MEMORY >= _bytes_of(kept)
+
+
+def _bytes_of(tensors: set[Tensor]) -> int:
+    return sum([tensor.type.nbytes for tensor in tensors])
 
 
 @dataclass(frozen=True, slots=True)

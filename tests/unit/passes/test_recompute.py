@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 import symgrad as sg
+from symgrad.cost_model import FEW_OF_MEMORY
 from symgrad.graph.graph import Graph, Update
 from symgrad.graph.node import Tensor
 from symgrad.passes.fusion.fuse import fuse
@@ -94,3 +95,23 @@ def test_a_layer_norm_and_its_gradient_keep_no_deviations() -> None:
     whole = [b for b in step.memory.buffers if b.bytes >= 64 * 256 * 4]
     assert len(step.kernels) == 7
     assert whole == []
+
+
+def test_what_is_a_small_share_of_memory_stays_there_and_nothing_is_drafted_anew() -> None:
+    shared = X - ROW
+    sums = [sg.sum(shared, 0), sg.sum(sg.tanh(shared), 1)]
+
+    def kernels(others: int) -> int:
+        beside = [sg.exp(Y * float(n + 1)) for n in range(others)]
+        return len(fuse(Graph([*sums, *beside], [X, Y, ROW])).groups) - others
+
+    assert kernels(FEW_OF_MEMORY // 4) == 2
+    assert kernels(FEW_OF_MEMORY) == 3
+
+
+def test_a_large_share_of_memory_in_few_tensors_is_computed_again() -> None:
+    x, row = sg.placeholder((512, 1024)), sg.placeholder((1024,))
+    shared = x - row
+    beside = [sg.exp(ROW * float(n + 1)) for n in range(FEW_OF_MEMORY)]
+    outputs = [sg.sum(shared, 0), sg.sum(sg.tanh(shared), 1), *beside]
+    assert len(fuse(Graph(outputs, [x, row, ROW])).groups) == 2 + FEW_OF_MEMORY
