@@ -52,7 +52,7 @@ class Moments(Rule):
         t = cast(self._step() + 1, dtypes.float64)
         share = 1 - self.beta1**t  # of the corrected m that m is
         root_gain = rsqrt(1 - self.beta2**t)  # what sqrt(v) lacks
-        return [u for g, w in pairs for u in self._updates_of(g, w, share, root_gain)]
+        return self._build_each(pairs, lambda g, w: self._updates_of(g, w, share, root_gain))
 
     def _updates_of(self, g: Tensor, w: Variable, share: Tensor, root_gain: Tensor) -> list[Update]:
         g = self._decayed(g, w)
