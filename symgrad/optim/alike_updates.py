@@ -1,4 +1,4 @@
-"""Template instantiation: a formula is built for one variable, and copied for others like it.
+"""Trace replay: a formula is built for one variable, and copied for others like it.
 
 A rule moves a thousand variables by one formula, of which only the sizes differ. To build it goes
 through operators, promotion, broadcasting and inference for each of its ops; a copy has the same
