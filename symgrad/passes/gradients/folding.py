@@ -23,7 +23,7 @@ from __future__ import annotations
 from contextvars import Context
 from functools import lru_cache
 
-from symgrad.graph.build import apply, gradient_keys_in_force
+from symgrad.graph.build import apply, current_region, gradient_keys_in_force
 from symgrad.graph.dtypes import DType
 from symgrad.graph.leaf import constant_node, placeholder
 from symgrad.graph.node import OpDef, Tensor
@@ -44,9 +44,9 @@ def fold_identity(definition: OpDef, inputs: tuple[Tensor, ...]) -> Tensor | Non
         return None
     if not _is_neutral(definition, number, is_first, operand.type.dtype):
         return None
-    # Shapes may be equal at run time only, which the op checks.
-    is_alike = inputs[0].type == inputs[1].type
-    return None if not is_alike or _is_read_as_none(operand) else operand
+    if inputs[0].type != inputs[1].type or operand.node.region is not current_region():
+        return None  # shapes may be equal at run time only, and what is around is captured
+    return None if _is_read_as_none(operand) else operand
 
 
 def _number_of_gradient(tensor: Tensor) -> ArrayLiteral | None:

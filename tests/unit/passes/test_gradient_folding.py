@@ -67,6 +67,21 @@ def test_a_product_with_another_gradient_is_built(x):
     assert "multiply" in ops_below(dx)
 
 
+def test_what_is_around_a_branch_is_captured_in_it(x):
+    w = sg.placeholder((3,), name="w")
+    y = sg.sum(x * w)
+    found = []
+
+    def branch() -> sg.Tensor:
+        found.extend(sg.gradients(y, [x]))
+        return found[0]
+
+    result = sg.cond(sg.sum(x) > 0, branch, lambda: x)
+    assert found[0].node.region is not None
+    given = {x: np.ones(3, np.float32), w: np.array([1, 2, 3], np.float32)}
+    np.testing.assert_array_equal(sg.run(result, given), given[w])
+
+
 def test_unknown_sizes_that_meet_are_checked():
     a, b = sg.placeholder((None,), name="a"), sg.placeholder((None,), name="b")
     (da,) = sg.gradients(sg.sum(a * b), [a])
