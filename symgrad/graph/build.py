@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 from symgrad.errors import GraphError, SymgradError, user_source
+from symgrad.graph.folding import folder
 from symgrad.graph.inference import infer_types
 from symgrad.graph.node import Attrs, Node, OpDef, Range, Region, Tensor, make_node
 from symgrad.graph.opdef import OPS
@@ -142,6 +143,9 @@ def scoped(name: str | None) -> str | None:
 
 def apply(definition: OpDef, *inputs: Tensor, name: str | None = None, **attrs: Attr) -> Tensor:
     """Apply an op of one result."""
+    fold = folder.get()
+    if fold is not None and name is None and (found := fold(definition, inputs)) is not None:
+        return found
     (output,) = apply_node(definition, inputs, attrs, name=name).outputs
     return output
 

@@ -28,14 +28,14 @@ def infer_types(
     if definition.of_pairs == "none" and not definition.is_leaf:
         _refuse_complex(definition, inputs, types)
     try:
-        return tuple([_interned(type_) for type_ in types])
+        return tuple([interned_type(type_) for type_ in types])
     except (DTypeError, ShapeError) as error:
         error.subject = definition.name
         raise
 
 
 @lru_cache(maxsize=1 << 14)
-def _interned(type_: TensorType) -> TensorType:
+def interned_type(type_: TensorType) -> TensorType:
     """Return one of equal types for all: most ops then find out at once that theirs agree.
 
     It is checked when it is first met, and an error is to name the op.

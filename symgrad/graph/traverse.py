@@ -52,10 +52,14 @@ def _visit(
         node, operands = pending[-1]
         for operand in operands:
             below = operand.node
-            if below not in entered and id(operand) not in stopped:
-                pending.append((below, iter(operands_of(below, outer))))
-                entered.add(below)
-                break
+            if below in entered or id(operand) in stopped:
+                continue
+            entered.add(below)
+            if not (below.inputs or outer):
+                order.append(below)  # a leaf
+                continue
+            pending.append((below, iter(operands_of(below, outer))))
+            break
         else:
             pending.pop()
             order.append(node)

@@ -14,7 +14,7 @@ from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.ops.arithmetic import square
-from symgrad.graph.ops.transcendental import sqrt
+from symgrad.graph.ops.transcendental import rsqrt, sqrt
 from symgrad.optim.hyperparameters import LearningRate, check_fraction, check_not_negative
 from symgrad.optim.optimizer import Pair
 from symgrad.optim.rule import Group, Rule, moved
@@ -51,8 +51,8 @@ class Moments(Rule):
     def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
         t = cast(self._step() + 1, dtypes.float64)
         share = 1 - self.beta1**t  # of the corrected m that m is
-        root_gain = 1 / sqrt(1 - self.beta2**t)  # what sqrt(v) lacks
-        return [u for g, w in pairs for u in self._updates_of(g, w, share, root_gain)]
+        root_gain = rsqrt(1 - self.beta2**t)  # what sqrt(v) lacks
+        return self._build_each(pairs, lambda g, w: self._updates_of(g, w, share, root_gain))
 
     def _updates_of(self, g: Tensor, w: Variable, share: Tensor, root_gain: Tensor) -> list[Update]:
         g = self._decayed(g, w)

@@ -18,6 +18,7 @@ from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast
 from symgrad.graph.source_lines import built_by_line
+from symgrad.optim.alike_updates import BuildUpdates, build_alike
 from symgrad.optim.hyperparameters import LearningRate, Rate, check_learning_rate, rate_at
 from symgrad.optim.optimizer import Optimizer, Pair, check_variable, repeated
 from symgrad.optim.slots import whole_state
@@ -90,13 +91,26 @@ class Rule(Optimizer):
     def _updates(self, pairs: Sequence[Pair]) -> list[Update]:
         grouped = {owner.state: rule for rule, group in self._groups for owner in group.variables}
         updates = []
-        is_ours = type(self).__module__.startswith("symgrad.")  # and not derived by a user
-        with built_by_line(is_ours):
+        with built_by_line(self._is_ours):
             for rule in (self, *(rule for rule, _ in self._groups)):
                 mine = [(g, w) for g, w in pairs if grouped.get(whole_state(w), self) is rule]
                 updates += rule._group_updates(mine) if mine else []
         step = self._slots.get("step")  # there is one if the rule or a schedule has read it
         return updates if step is None else [Update(step, step + 1), *updates]
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether it is a rule of symgrad's, and not derived by a user."""
+        return type(self).__module__.startswith("symgrad.")
+
+    def _build_each(self, pairs: Sequence[Pair], build: BuildUpdates) -> list[Update]:
+        """Return what `build` gives for each pair; for variables that are alike it is built once.
+
+        A formula of a user's may ask for the size of its variable.
+        """
+        if self._is_ours:
+            return build_alike(pairs, self._slots, build)
+        return [update for g, w in pairs for update in build(g, w)]
 
     @abstractmethod
     def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
@@ -118,7 +132,7 @@ class PerVariableRule(Rule):
     """A rule whose formula has nothing in it that variables share."""
 
     def _group_updates(self, pairs: Sequence[Pair]) -> list[Update]:
-        return [update for g, w in pairs for update in self._updates_of(g, w)]
+        return self._build_each(pairs, self._updates_of)
 
     @abstractmethod
     def _updates_of(self, g: Tensor, w: Variable) -> list[Update]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 
 import numpy as np
@@ -14,6 +15,8 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.leaf import Variable
 from symgrad.graph.types import Array, Sharding, State, TensorType
 
+Asked = tuple[str, float | Array]  # the kind of a slot, and what it starts as
+
 
 class Slots:
     """Variables that belong to a variable, or to no variable: made when first asked for."""
@@ -21,6 +24,7 @@ class Slots:
     def __init__(self) -> None:
         self._made: dict[tuple[State | None, str], Variable] = {}
         self._names: dict[str, State] = {}
+        self._asked: dict[str, Asked] | None = None  # while that is noted
 
     @property
     def by_name(self) -> Mapping[str, Variable]:
@@ -39,6 +43,8 @@ class Slots:
 
     def of(self, owner: Variable, kind: str, start: float | Array = 0.0) -> Variable:
         """Return the slot `kind` of `owner`, which has its shape and starts as `start`."""
+        if self._asked is not None:
+            self._asked[kind] = kind, start
         key = (owner.state, kind)
         if key not in self._made:
             name, sharding = f"{self._name_of(owner)}/{kind}", owner.state.sharding
@@ -47,6 +53,16 @@ class Slots:
                 type_ = TensorType(slot_dtype(owner), owner.type.shape)
                 self._made[key] = _made(type_, start, name, sharding)
         return self._made[key]
+
+    @contextmanager
+    def noted(self) -> Iterator[dict[str, Asked]]:
+        """Note which slots are asked for inside, by their kinds."""
+        before, asked = self._asked, dict[str, Asked]()
+        self._asked = asked
+        try:
+            yield asked
+        finally:
+            self._asked = before
 
     def count(self, kind: str) -> Variable:
         """Return a counter that belongs to no variable: an int64, so that it counts without end."""

@@ -256,12 +256,19 @@ def uniform_value(tensor: Tensor) -> Number | None:
 
 def uniform_literal(tensor: Tensor) -> ArrayLiteral | None:
     """Return the one element of a constant, also seen through views, None for anything else."""
+    constant = uniform_constant(tensor)
+    value = None if constant is None else constant.node.attrs["value"]
+    return value if isinstance(value, ArrayLiteral) else None
+
+
+def uniform_constant(tensor: Tensor) -> Tensor | None:
+    """Return the constant of one element of which `tensor` is views, None for anything else."""
     while tensor.node.definition.is_view:
         (tensor,) = tensor.node.inputs
     if tensor.node.definition is not constant_op:
         return None
     value = tensor.node.attrs["value"]
-    return value if isinstance(value, ArrayLiteral) and value.array.size == 1 else None
+    return tensor if isinstance(value, ArrayLiteral) and value.array.size == 1 else None
 
 
 def number_of(literal: ArrayLiteral) -> Number:

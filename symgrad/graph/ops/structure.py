@@ -54,7 +54,9 @@ def _sum_reference(x: Array, *, axes: Axes) -> Array:
 
 def _sum_grad(node: Node, g: Tensor, *, axes: Axes) -> Grads:
     (x,) = node.inputs
-    return (broadcast_to(reshape(g, kept_shape(x.type, axes)), x.shape),)
+    # A scalar is broadcast to any shape as it is.
+    kept = reshape(g, kept_shape(x.type, axes)) if g.type.shape else g
+    return (broadcast_to(kept, x.shape),)
 
 
 def kept_shape(x: TensorType, axes: Axes) -> Shape:

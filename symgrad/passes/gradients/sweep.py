@@ -12,6 +12,7 @@ from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError
 from symgrad.graph.build import derived_from
+from symgrad.graph.folding import folding
 from symgrad.graph.gradient_registry import gradient_rule, has_gradient
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differentiate
@@ -24,6 +25,7 @@ from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
 from symgrad.graph.types import is_unbounded
 from symgrad.passes.gradients.aggregate import AggregationMethod, add_all
+from symgrad.passes.gradients.folding import fold_identity
 from symgrad.passes.rewrites.value_numbering import find_twins
 
 
@@ -155,7 +157,9 @@ def _carry_through(
     gs = [None if t in stops else arrived.total(t) for t in node.outputs]
     if all([g is None for g in gs]):
         return
-    with building_gradient_of(node):
+    # What a user has written builds what it says.
+    is_ours = node.gradient_key is None and node.definition.structure is not None
+    with building_gradient_of(node), folding(fold_identity if is_ours else None):
         filled = [
             filled_from(t, 0) if g is None and t.dtype.is_trainable else g
             for t, g in zip(node.outputs, gs, strict=True)

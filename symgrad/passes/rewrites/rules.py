@@ -114,6 +114,19 @@ class RuleTable:
             ]
         return self._permitted[key]
 
+    def rewritten(self, node: Node) -> Tensor | None:
+        """Return what the first rule makes of `node`, None if none applies, without `fast_math`.
+
+        Rules that ask how often an operand is used are left out.
+        """
+        is_float = any([t.type.dtype.is_float for t in node.inputs])
+        operands = tuple([t.node.definition for t in node.inputs])
+        for rule in self.permitted((node.definition, is_float, operands), False):
+            found = None if rule.needs_sole_use else rule.rewrite(node)
+            if found is not None and found.type == node.output.type:
+                return found
+        return None
+
 
 def apply_rules(graph: Graph, table: RuleTable, rewrites: Rewrites) -> Graph:
     """Rewrite `graph` to a fixed point: from the operands up, until no rule applies any more."""

@@ -97,8 +97,8 @@ def test_updates_in_place_are_compared_with_no_other_launch(monkeypatch):
 
 def test_types_of_thousands_of_sizes_are_found_again():
     sizes = range(1, 3000)
-    first = [inference._interned(TensorType(sg.float32, (n,))) for n in sizes]
-    again = [inference._interned(TensorType(sg.float32, (n,))) for n in sizes]
+    first = [inference.interned_type(TensorType(sg.float32, (n,))) for n in sizes]
+    again = [inference.interned_type(TensorType(sg.float32, (n,))) for n in sizes]
     assert all(a is b for a, b in zip(first, again, strict=True))
 
 
