@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from symgrad.codegen.contract.plans.packing import packs_next
 from symgrad.codegen.contract.plans.products import product_plan
+from symgrad.codegen.contract.plans.split import pairs_of
 from symgrad.codegen.kernel_costs import calls_often, count_calls, shared_cycles
 from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.few_rows import takes_few_rows
@@ -318,6 +319,7 @@ def _product_reason(product: Product, target: Target) -> str:
     packed = " and ".join(product.blocking.pack) or "nothing"
     plan = product_plan(product, target)
     held = ", the right held in registers" if plan.method == "held" else ""
+    held += f", lanes in pairs of {pairs_of(plan)}" if plan.method == "split" else ""
     ahead = ", each panel by tiles of the one before" if packs_next(plan) else ""
     rows = "; the epilogue goes through whole rows of sums that are kept" if plan.keeps_rows else ""
     return (

@@ -36,9 +36,9 @@ def half_of(target_name: str, dtype: DType) -> int:
 
 
 def cases_of(target_name: str, dtype: DType) -> list[Case]:
-    """Return products of one, three and five halves of a vector, whole and not, in turns."""
+    """Return products of one to five halves of a vector, whole and not, in turns."""
     half = half_of(target_name, dtype)
-    widths = (half, 3 * half, 3 * half - 1, 2 * half + 1, 5 * half)
+    widths = (half, 3 * half, 3 * half - 1, 2 * half + 1, 5 * half, 2 * half, 2 * half - 1)
     sizes = [(rows, n, k) for n in widths for rows, k in ((16, 16), (23, 26), (17, 42))]
     kinds: tuple[EpilogueKind, ...] = ("store", "bias", "count")
     return [
@@ -116,11 +116,36 @@ def test_sums_are_split_where_the_last_vector_is_half_full_at_most():
     assert case.plan("x86-64-v4").method == "split"
     assert case.plan("x86-64-v3").method == "tile"  # three whole vectors
     assert replace(case, n=12).plan("x86-64-v3").method == "split"
-    for full in (16, 25, 32, 128, 1032):
+    for full in (25, 32, 128, 1032):
         assert replace(case, n=full).plan("x86-64-v4").method == "tile"
     assert Case(24, 24, 24, dtypes.int32).plan("x86-64-v4").method == "tile"
     assert Case(24, 24, 24, dtypes.bfloat16).plan("x86-64-v4").method == "tile"
     assert case.plan("x86-64").method == "tile"  # which rounds each product
+
+
+@pytest.mark.parametrize("target_name", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_sums_are_split_where_columns_are_one_vector(dtype, target_name):
+    lanes = target_named(target_name).lanes(dtype.itemsize)
+    cases = [Case(64, lanes, 64, dtype, *form) for form in FORMS]
+    assert methods(cases, target_name) == ["split"] * len(cases)
+    two = [Case(64, 2 * lanes, 64, dtype, *form) for form in FORMS]
+    assert "split" not in methods(two, target_name)
+
+
+def test_a_right_that_few_registers_hold_is_not_split():
+    assert Case(16, 16, 16).plan("x86-64-v4").method == "held"
+    assert Case(16, 16, 16, lhs="columns").plan("x86-64-v4").method == "split"
+
+
+@pytest.mark.skipif(target_named("native").architecture != "x86_64", reason="reads its assembly")
+def test_pairs_of_rows_double_columns_of_the_right_as_they_load_them():
+    x, y = sg.placeholder((9, 16, 16)), sg.placeholder((9, 16, 8))
+    step = sg.compile([x, y], x.mT @ y, target="x86-64-v3")
+    assert "lanes in pairs of rows" in str(step.kernels)
+    text = step.ir("asm")
+    assert "vmovsldup\t(" in text
+    assert "vmovshdup\t(" in text
 
 
 def test_sums_are_split_of_pairs_that_are_added_up_at_once():

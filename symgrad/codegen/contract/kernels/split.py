@@ -7,7 +7,9 @@
                left    a[i, k]  a[i+1, k]  a[i, k]  a[i+1, k]  ...      a pair of a step, broadcast
 
 Of pairs of terms a lane adds up the even terms of a sum and the next one the odd terms (split-k in
-a register), which are added in the end. Of pairs of rows each lane is a sum.
+a register), which are added in the end. Of pairs of rows each lane is a sum. Where these read the
+right as it lies, two of their vectors are woven: the one has the even columns of a whole vector and
+the other one the odd columns, so each is a load that doubles (`vmovsldup`), and no shuffle.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
-from symgrad.codegen.contract.kernels.asking import ask_for_right
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.pack import in_registers
 from symgrad.codegen.vectors import part_of, shuffled, splat
@@ -33,6 +34,10 @@ from symgrad.records import dataclass
 
 # What lanes beside each other differ in.
 Pairs = Literal["terms", "rows"]
+
+
+# Where a line begins that is asked for, and whether it will be written.
+_Asked = tuple[ir.Value, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,10 @@ class SplitKernel:
         """Vectors of sums."""
         return self.vectors * (self.rows if self.pairs == "terms" else -(-self.rows // 2))
 
+    def is_woven(self, number: int) -> bool:
+        """Return whether a vector of a pair of rows has every other column of two vectors."""
+        return self.right_k is not None and number // 2 * 2 + 1 < self.vectors
+
     @property
     def right_pair(self) -> int:
         """Elements from a pair of terms of the right to the next one."""
@@ -98,11 +107,8 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     builder.position_at_end(loop)
     step, places = builder.phi(INDEX, "step"), [builder.phi(POINTER), builder.phi(POINTER)]
     sums = [builder.phi(vector) for _ in range(kernel.sums)]
-    if kernel.asked:
-        asked = builder.mul(step, index(kernel.asked // 2))
-        prefetch(builder, kernel.elements.address(builder, tile, asked), is_write=True)
-    _ask_for_next(builder, kernel, next_places, step)
-    added = _emit_pair(builder, kernel, places, sums)
+    lines = _asked_lines(builder, kernel, (tile, *next_places), step)
+    added = _emit_pair(builder, kernel, places, sums, lines)
     following = builder.add(step, index(2), flags=("nuw", "nsw"))
     apart = 2 * kernel.left_k, kernel.right_pair
     ends = [
@@ -127,20 +133,21 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     return function
 
 
-def _ask_for_next(
+def _asked_lines(
     builder: ir.IRBuilder, kernel: SplitKernel, places: Sequence[ir.Value], step: ir.Value
-) -> None:
-    """Ask for lines of the next right, or of both operands, in a pair of terms."""
-    if kernel.right_lines:
-        ask_for_right(builder, kernel.elements, places[0], step, (2, kernel.right_lines))
-        return
-    for place, nbytes in zip(places, kernel.next_bytes, strict=True):
+) -> list[_Asked]:
+    """Return what a pair of terms asks for: of the tile, and of the next right or both operands."""
+    line = kernel.elements.target.memory.line_bytes
+    sizes = [kernel.asked // 2 * kernel.elements.stored.itemsize]
+    sizes += [kernel.right_lines * line] if kernel.right_lines else kernel.next_bytes
+    lines: list[_Asked] = []
+    for place, nbytes in zip(places, sizes, strict=True):
         begin = builder.mul(step, index(nbytes))
-        for start in range(0, 2 * nbytes, kernel.elements.target.memory.line_bytes):
+        for start in range(0, 2 * nbytes, line):
             offset = builder.add(begin, index(start))
-            prefetch(
-                builder, builder.gep(place, [offset], source_etype=ir.IntType(8)), is_write=False
-            )
+            further = builder.gep(place, [offset], source_etype=ir.IntType(8))
+            lines.append((further, place is places[0]))
+    return lines
 
 
 def interleaved_steps(
@@ -162,11 +169,12 @@ def _emit_pair(
     kernel: SplitKernel,
     operands: Sequence[ir.Value],
     sums: Sequence[ir.Value],
+    lines: Sequence[_Asked],
 ) -> list[ir.Value]:
-    """Add the products of a pair of terms, at once or one after the other."""
+    """Add the products of a pair of terms, at once or one after the other, and ask for `lines`."""
     if kernel.pairs == "terms":
         row = [_pair_of_terms(builder, kernel, operands[1], at) for at in range(kernel.vectors)]
-        return _emit_products(builder, kernel, operands[0], row, sums)
+        return _emit_products(builder, kernel, (operands[0], row), sums, lines)
     left, right = operands
     for term in (0, 1):
         if term:
@@ -174,21 +182,28 @@ def _emit_pair(
             builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], side_effect=True)
         row = [_doubled(builder, kernel, right, term, at) for at in range(kernel.vectors)]
         place = kernel.elements.address(builder, left, index(term * kernel.left_k))
-        sums = _emit_products(builder, kernel, place, row, sums)
+        sums = _emit_products(builder, kernel, (place, row), sums, lines[term::2])
     return list(sums)
 
 
 def _emit_products(
     builder: ir.IRBuilder,
     kernel: SplitKernel,
-    left: ir.Value,
-    row: Sequence[ir.Value],
+    operands: tuple[ir.Value, Sequence[ir.Value]],
     sums: Sequence[ir.Value],
+    lines: Sequence[_Asked],
 ) -> list[ir.Value]:
-    """Add the products of pairs of the left, each of them broadcast, and a row of the right."""
-    elements = kernel.elements
+    """Add the products of pairs of the left, each of them broadcast, and a row of the right.
+
+    Lines are asked for evenly between them, for a burst is more than can be on its way.
+    """
+    (left, row), elements = operands, kernel.elements
     added: list[ir.Value] = []
-    for i in range(0, kernel.rows, 1 if kernel.pairs == "terms" else 2):
+    starts = range(0, kernel.rows, 1 if kernel.pairs == "terms" else 2)
+    for number, i in enumerate(starts):
+        now = [at * len(lines) // len(starts) for at in (number, number + 1)]
+        for asked, is_write in lines[slice(*now)]:
+            prefetch(builder, asked, is_write=is_write)
         place = elements.address(builder, left, index(i * kernel.left_row))
         if kernel.pairs == "rows" and i + 1 == kernel.rows:
             item = splat(builder, elements.load(builder, place, 1, 1), kernel.lanes)
@@ -218,15 +233,21 @@ def _doubled(
     builder: ir.IRBuilder, kernel: SplitKernel, right: ir.Value, term: int, number: int
 ) -> ir.Value:
     """Return a vector of a term of the right, of a pair of them, with each column twice."""
-    half = kernel.lanes // 2
+    lanes, elements = kernel.lanes, kernel.elements
     if kernel.right_k is None:
         pairs = _packed(builder, kernel, right, number)
-        return shuffled(builder, [pairs], [lane // 2 * 2 + term for lane in range(kernel.lanes)])
-    offset = term * kernel.right_k + number * half
-    place = kernel.elements.address(builder, right, index(offset))
-    count = min(half, kernel.columns - number * half)
-    values = kernel.elements.load(builder, place, count, half)
-    return shuffled(builder, [values], [lane // 2 for lane in range(kernel.lanes)])
+        return shuffled(builder, [pairs], [lane // 2 * 2 + term for lane in range(lanes)])
+    is_woven = kernel.is_woven(number)
+    first = number // 2 * lanes if is_woven else number * lanes // 2
+    width = lanes if is_woven else lanes // 2
+    place = elements.address(builder, right, index(term * kernel.right_k + first))
+    if is_woven and number % 2 and elements.target.architecture == "x86_64":
+        # LLVM would load once for both vectors, and shuffle what it has.
+        same = ir.FunctionType(POINTER, [POINTER])
+        place = builder.asm(same, "", "=r,0", [place], side_effect=False)
+    values = elements.load(builder, place, min(width, kernel.columns - first), width)
+    from_lane = [lane // 2 * 2 + number % 2 if is_woven else lane // 2 for lane in range(lanes)]
+    return shuffled(builder, [values], from_lane)
 
 
 def _packed(builder: ir.IRBuilder, kernel: SplitKernel, right: ir.Value, number: int) -> ir.Value:
@@ -267,7 +288,8 @@ def _emit_tile_of_rows(
     for row in range(0, kernel.rows, 2):
         line = sums[row // 2 * kernel.vectors :][: kernel.vectors]
         for first in range(0, kernel.vectors, 2):
-            both = _apart(builder, line[first : first + 2])
+            apart = _unwoven if kernel.is_woven(first) else _apart
+            both = apart(builder, line[first : first + 2])
             for at, values in enumerate(both[: kernel.rows - row]):
                 _store(builder, kernel, tile, (row + at, first), values)
 
@@ -276,6 +298,16 @@ def _apart(builder: ir.IRBuilder, some: Sequence[ir.Value]) -> tuple[ir.Value, i
     """Return the even and the odd lanes of one or two vectors."""
     lanes = some[0].type.count * len(some)
     even, odd = (shuffled(builder, some, range(first, lanes, 2)) for first in (0, 1))
+    return even, odd
+
+
+def _unwoven(builder: ir.IRBuilder, both: Sequence[ir.Value]) -> tuple[ir.Value, ir.Value]:
+    """Return the even lanes of two vectors in turns, and the odd ones."""
+    lanes = both[0].type.count
+    order = [lane for at in range(lanes) for lane in (at, lanes + at)]
+    even, odd = (
+        shuffled(builder, both, [lane for lane in order if lane % 2 == first]) for first in (0, 1)
+    )
     return even, odd
 
 

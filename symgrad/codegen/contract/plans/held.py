@@ -97,7 +97,8 @@ def plan_held(plan: ContractPlan) -> ContractPlan:
 def held_cycles(plan: ContractPlan) -> float:
     """Return the cycles of the microkernels of a plan with a held right.
 
-    No step of k reads a vector of it; one that is transposed takes shuffles.
+    No step of k reads a vector of it; one that is transposed takes shuffles: beyond the first
+    square of terms those of whole squares.
     """
     if unit := unit_turned(plan):
         lines = plan.rows // unit
@@ -107,7 +108,8 @@ def held_cycles(plan: ContractPlan) -> float:
     rows, steps = plan.tile_rows, plan.row_tiles * plan.k
     read = steps * (step_cycles(rows, 1) - step_cycles(rows, 0))
     how = "none" if plan.right.column_stride == 1 else "held"
-    turned = packing_cycles(how, steps * plan.lanes)
+    terms = plan.k if plan.k <= plan.lanes else -(-plan.k // plan.lanes) * plan.lanes
+    turned = packing_cycles(how, plan.row_tiles * terms * plan.lanes)
     return tiling_cycles(plan.rows, 1, rows, 1, plan.k) - read + turned
 
 

@@ -2,6 +2,8 @@
 
     24 columns in vectors of 16           two for each term and row, of which a quarter is idle
     the same, of two terms or two rows    three for each pair of these, all of them full
+    16 columns in vectors of 16           an element of the left is loaded for each multiply-add
+    the same, of two terms or two rows    a pair of them is loaded for two
 
 The even terms of a sum are in one lane and the odd ones in the next: split-k within a register. Or
 of two rows whose elements lie together the one is in one lane and the other in the next.
@@ -18,6 +20,7 @@ from symgrad.cost_model.products import (
     MOST_SPLIT_VECTORS,
     SPLIT_TERMS,
     joining_cycles,
+    packing_cycles,
     tiling_cycles,
 )
 from symgrad.records import replace
@@ -26,8 +29,10 @@ from symgrad.records import replace
 def can_split_vectors(plan: ContractPlan, target: Target) -> bool:
     """Return whether the last vector of a few columns is at most half full, and k in pairs.
 
-    All terms are to be added at once, and those of a row of the left to lie together, or those of a
-    step of k: where steps are further on than is fetched ahead, other microkernels ask for them.
+    Or columns are one vector: a processor loads no more elements a cycle than it multiplies
+    vectors, and has to load the right as well. All terms are to be added at once, and those of a
+    row of the left to lie together, or those of a step of k: where steps are further on than is
+    fetched ahead, other microkernels ask for them.
     """
     half = plan.lanes // 2
     if half < 2 or plan.borders or has_digits(plan):
@@ -35,13 +40,14 @@ def can_split_vectors(plan: ContractPlan, target: Target) -> bool:
     is_fused = target.has_fma and plan.compute.is_float and plan.dtype == plan.compute
     is_narrow = plan.columns < MOST_SPLIT_VECTORS * plan.lanes
     is_wasted = 0 < plan.columns % plan.lanes <= half
+    is_one = plan.columns <= plan.lanes
     is_paired = plan.k % 2 == 0 and plan.k in SPLIT_TERMS
     far = target.memory.followed_bytes // plan.dtype.itemsize
     are_beside = plan.left.column_stride == 1 or (
         plan.left.row_stride == 1 and abs(plan.left.column_stride) < far
     )
     are_beside = are_beside and 1 in (plan.right.row_stride, plan.right.column_stride)
-    if not (is_fused and is_narrow and is_wasted and is_paired and are_beside):
+    if not (is_fused and is_narrow and (is_wasted or is_one) and is_paired and are_beside):
         return False
     high = _lines(plan, min(plan.rows, _highest(plan, target)))
     is_busy = high * split_vectors(plan) >= target.adds_in_flight
@@ -68,7 +74,10 @@ def plan_split(plan: ContractPlan, target: Target) -> ContractPlan:
 
 
 def split_cycles(plan: ContractPlan) -> float:
-    """Return the cycles of the microkernels of a plan with split vectors."""
+    """Return the cycles of the microkernels of a plan with split vectors.
+
+    A right that is transposed as it is packed takes twice as long as one that is woven.
+    """
     vectors, of_terms = split_vectors(plan), pairs_of(plan) == "terms"
     rows, highest = _lines(plan, plan.rows), _lines(plan, plan.tile_rows)
     k = plan.k // 2 if of_terms else plan.k
@@ -76,7 +85,8 @@ def split_cycles(plan: ContractPlan) -> float:
     shuffled = rows * vectors
     if plan.pack_right == "none" or not of_terms:
         shuffled += plan.row_tiles * k * vectors
-    return multiply + joining_cycles(shuffled)
+    turned = plan.columns * plan.k if plan.right.column_stride != 1 else 0
+    return multiply + joining_cycles(shuffled) + packing_cycles("split", turned)
 
 
 def split_vectors(plan: ContractPlan) -> int:
