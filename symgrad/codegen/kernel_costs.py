@@ -214,6 +214,7 @@ def _loops(statement: Stmt) -> str:
             tile = "x".join(map(str, statement.blocking.tile))
             share = statement.parallel
             cut = "" if share is None else f" parallel({share.axis}, {share.tiles})"
+            cut += "" if statement.asks is None else " asks"
             return f"product {sizes}x{statement.inner[1]} tile({tile}){cut}"
         case SortRows(rows=rows, length=length, parallel=parallel):
             cut = "" if parallel is None else f" parallel({parallel})"

@@ -170,6 +170,9 @@ LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 40, 512 << 10
 # beside them: forward it is a quarter, and asking gains 5 to 8 % at 128; of gradients half, and
 # there it took 3 to 8 % more.
 MOST_RESULTS_ASKED = 1 / 3
+# Products ask for a line of them in so many steps of k, the most that leave time for all: a line
+# comes in 17 cycles or more, and a step of a tile of 6 by 64 takes 12.
+STEPS_OF_LINE = (2, 4, 8)
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
 # rows are so many at least, that threads can share them, who take so many parts each at the most.
 # Without such sums there are so many blocks for each, if all of them read no more beside. What is

@@ -44,7 +44,7 @@ from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.contract.plans.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
-from symgrad.codegen.contract.tile_asking import TileAsking, TileOfBlock
+from symgrad.codegen.contract.tile_asking import AskedMatrix, TileAsking, TileOfBlock
 from symgrad.codegen.contract.unread import emit_read_vectors
 from symgrad.codegen.contract.variants import Variants, emit_variants
 from symgrad.codegen.target import Target
@@ -67,17 +67,17 @@ def emit_contract(
     form: RowForm = LONG,
     *,
     shift: ir.Value | None = None,
+    matrices: Sequence[AskedMatrix] = (),
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
     The operands are only read, and only their elements. `scratch` holds `scratch_bytes(plan)`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
-    only that part of the result is computed, by the same operations in the same order. What the
-    epilogue `meets` in memory for a tile is asked for while the tile before is computed. A plan
-    with a `result_row` is given where results are instead, `result_at`, and has no epilogue. What
-    other products with these loops have other values of is passed to the function, if that can
-    `lift` it. With `apart` the epilogue of a tile is a function, whose code has a `form`. Diagonals
-    that the plan knows lie `shift` further on.
+    only that part of the result is computed, in the same way. What the epilogue `meets` in memory
+    for a tile is asked for in the tile before, as are the next `matrices` of a loop. A plan with a
+    `result_row` is given where results are, `result_at`, and has no epilogue. What other products
+    with these loops have others of is passed to the function, if it can `lift` it. With `apart` the
+    epilogue of a tile is a function, whose code has a `form`. Diagonals lie `shift` further on.
     """
     if plan.m == 0 or plan.n == 0:
         return
@@ -87,7 +87,7 @@ def emit_contract(
     variants = emit_variants(builder.module, plan, target, is_shared=region is not None)
     nest = _LoopNest(
         builder, plan, left, right, scratch, target, variants.lifted(lift), epilogue, meets,
-        result_at, lift, apart, form, shift=shift,
+        result_at, lift, apart, form, shift=shift, matrices=matrices,
     )  # fmt: skip
     nest.emit(region)
     if plan.is_streamed:
@@ -114,6 +114,7 @@ class _LoopNest:
         form: RowForm,
         *,
         shift: ir.Value | None,
+        matrices: Sequence[AskedMatrix],
     ) -> None:
         self._builder = builder
         self._plan = plan
@@ -126,7 +127,7 @@ class _LoopNest:
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
         self._epilogue = TileEpilogue(builder, plan, epilogue, apart, form)
         self._result_at = result_at
-        self._asking = TileAsking(builder, plan, self._places, self._stored)
+        self._asking = TileAsking(builder, plan, self._places, self._stored, matrices)
         results = replace(self._stored, stored=plan.compute)
         meets = None if plan.asks_for_results else meets
         self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
@@ -313,7 +314,7 @@ class _LoopNest:
         arguments += self._variants.told
         is_stored = plan.asks_for_product and self._result_at is not None
         result = self._sums_at((i, j), (index(0), index(0))) if is_stored else None
-        arguments += self._asking.places(number, (left, right), result)
+        arguments += self._asking.places(number, (left, right), result, arguments[1])
         is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)
         if plan.k_blocks > 1:
             is_finished = builder.icmp_signed("==", last_step, self._sizes.k)

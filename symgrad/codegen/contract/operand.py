@@ -72,7 +72,8 @@ class AskedSource:
     """What tiles ask for of the right that the next panel is packed from: `lines` of a tile.
 
     They go on `along`. Tile `t` begins `down` elements further than the one before, but every
-    `wide`-th tile begins `around` further than the first of those before.
+    `wide`-th tile begins `around` further than the first of those before. Those of matrices that
+    the next iteration of a loop around reads are told to the product, and are `of_loop`.
     """
 
     lines: AskedLines
@@ -81,6 +82,7 @@ class AskedSource:
     down: int
     around: int
     tiles: int
+    of_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ It is told to the microkernel, which asks for it step by step (`asking`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
-from symgrad.codegen.contract.elements import Elements, index
+from symgrad.codegen.contract.elements import INDEX, Elements, index
 from symgrad.codegen.contract.kernels.asking import elements_asked
 from symgrad.codegen.contract.operand import AskedSource
 from symgrad.codegen.contract.places import Extent, TilePlaces
@@ -37,39 +38,57 @@ class TileOfBlock(NamedTuple):
     steps: Extent
 
 
+class AskedMatrix(NamedTuple):
+    """Where line 0 of all that a product asks for would begin, and which lines of it are there."""
+
+    begin: ir.Value
+    first: int
+    end: int
+
+
 class TileAsking:
     """Tells the microkernels of one contraction what to ask for."""
 
     def __init__(
-        self, builder: ir.IRBuilder, plan: ContractPlan, places: TilePlaces, stored: Elements
+        self,
+        builder: ir.IRBuilder,
+        plan: ContractPlan,
+        places: TilePlaces,
+        stored: Elements,
+        matrices: Sequence[AskedMatrix] = (),
     ) -> None:
         self._builder = builder
         self._plan = plan
         self._places = places
         self._stored = stored
+        self._matrices = matrices
+        if matrices:
+            with builder.goto_entry_block():
+                self._asked = builder.alloca(INDEX)
+            builder.store(index(0), self._asked)
 
     def places(
         self,
         at: TileOfBlock,
         near: tuple[ir.Value, ir.Value],
         result: ir.Value | None = None,
+        count: ir.Value | None = None,
     ) -> tuple[ir.Value, ...]:
         """Return where the microkernel of a tile, which reads what is `near`, begins to ask.
 
-        The `result` of the product begins there, if tiles are stored in it.
+        The `result` of the product begins there, if tiles are stored in it. The tile has `count`
+        steps of k.
         """
         builder, plan = self._builder, self._plan
         if plan.asks_for_next:
             return (self._next_rows(at.tile, at.steps),)
+        if self._matrices and count is not None:
+            return (self._part_of_matrices(count, near[0]),)
         down = builder.sub(at.tile, at.tiles[0])
         if plan.asks_for_panel:
             return (self._part_of_next_panel(down, at.panel, at.panels),)
-        if packs_next(plan) and plan.next_source is not None:
-            return self._packed_rows(plan.next_source, down, at)
-        if plan.next_source is not None and plan.pack_right == "none":
-            return (self._part_of_next_in_place(plan.next_source, down, at),)
         if plan.next_source is not None:
-            return (self._part_of_next_source(plan.next_source, down, at),)
+            return self._of_source(plan.next_source, down, at)
         number = builder.mul(at.panel, builder.sub(at.tiles[1], at.tiles[0]))
         number = builder.add(number, down)
         if plan.asks_for_product:
@@ -87,6 +106,35 @@ class TileAsking:
             of_next = index(plan.next_steps.steps), row
             return self._part_of_next_steps(number, at.steps, of_next, near)
         return ()
+
+    def _of_source(
+        self, source: AskedSource, tile: ir.Value, at: TileOfBlock
+    ) -> tuple[ir.Value, ...]:
+        """Return where what a tile asks for of the next panel begins, or the rows that it packs."""
+        if packs_next(self._plan):
+            return self._packed_rows(source, tile, at)
+        if self._plan.pack_right == "none":
+            return (self._part_of_next_in_place(source, tile, at),)
+        return (self._part_of_next_source(source, tile, at),)
+
+    def _part_of_matrices(self, count: ir.Value, near: ir.Value) -> ir.Value:
+        """Return where the lines of the next matrices begin that a tile of `count` steps asks for.
+
+        They go on where those of the tile before end. Tiles behind those that ask for all of them
+        ask for what is `near`.
+        """
+        builder, plan = self._builder, self._plan
+        assert plan.next_source is not None, "nothing is asked for"
+        steps, line = plan.next_source.lines.steps, plan.next_source.along
+        at = builder.load(self._asked, typ=INDEX)
+        lines = builder.udiv(builder.add(count, index(steps - 1)), index(steps))
+        builder.store(builder.add(at, lines), self._asked)
+        offset, begin = builder.mul(at, index(line)), near
+        for matrix in reversed(self._matrices):
+            is_inside = builder.icmp_signed("<", at, index(matrix.end))
+            place = self._stored.address(builder, matrix.begin, offset)
+            begin = builder.select(is_inside, place, begin)
+        return begin
 
     def is_packing(self, tile: ir.Value, panel: ir.Value, is_edge: ir.Value) -> ir.Value:
         """Return whether a tile of a band packs its panel: the first one, if no tile has before."""

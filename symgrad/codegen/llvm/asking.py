@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, prefetch
+from symgrad.codegen.contract.tile_asking import AskedMatrix
 from symgrad.codegen.llvm.expressions import emit_pointer
 from symgrad.codegen.llvm.scope import AskedLine, KernelScope
-from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Stmt
-from symgrad.codegen.loops.next_matrices import asked_by
+from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Product, Stmt
+from symgrad.codegen.loops.next_matrices import asked_by, asked_by_product
 from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
 from symgrad.codegen.loops.next_rows import (
     changed_next,
@@ -180,6 +181,18 @@ def _ask_for_matrices(scope: KernelScope, around: For, loop: For) -> None:
     for buffer, index, count in asked_by(around, loop, sizes, line):
         is_write = scope.params[buffer].mode != "in"
         _ask_for(scope, buffer, index, is_near=False, is_write=is_write, count=count)
+
+
+def matrices_asked(scope: KernelScope, product: Product) -> list[AskedMatrix]:
+    """Return what tiles of a product ask for of the next iteration of a loop over matrices."""
+    if product.asks is None or scope.matrices is None:
+        return []
+    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
+    line = scope.target.memory.line_bytes
+    return [
+        AskedMatrix(emit_pointer(scope, buffer, first, is_inside=False), begin, end)
+        for buffer, first, begin, end in asked_by_product(scope.matrices, product.asks, sizes, line)
+    ]
 
 
 def _ask_for(

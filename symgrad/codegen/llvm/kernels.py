@@ -17,7 +17,12 @@ from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.plans.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.plans.sharing import part_region
-from symgrad.codegen.llvm.asking import asked_behind, emit_asking_behind, emit_asking_in_fold
+from symgrad.codegen.llvm.asking import (
+    asked_behind,
+    emit_asking_behind,
+    emit_asking_in_fold,
+    matrices_asked,
+)
 from symgrad.codegen.llvm.carrying import emit_carrying, emit_overlapping
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.closures import closure_of
@@ -390,5 +395,5 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     emit_contract(
         builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region,
         meets if places else None, result_at, lift, apart, form,
-        shift=emit_index(scope, product.shift),
+        shift=emit_index(scope, product.shift), matrices=matrices_asked(scope, product),
     )  # fmt: skip

@@ -260,4 +260,5 @@ class _Renamer:
             borders=product.borders,
             read=product.read,
             shift=self._index(product.shift),
+            asks=product.asks,
         )

@@ -119,6 +119,15 @@ def verify_digits(product: Product) -> None:
     assert first < stop, f"results from diagonal {first} to {stop} are read, which are none"
 
 
+def verify_asked(product: Product, asking: frozenset[str]) -> None:
+    """Verify that a product may ask for next matrices, and that it says which lines of them."""
+    asked = product.asks
+    assert asked is None or product.name in asking, f"{product.name} asks for no matrices"
+    is_part = asked is None or (asked.first >= 0 and asked.lines > 0)
+    assert is_part, f"{product.name} asks for {asked}, which is no part of matrices"
+    verify_power("steps of a line", 1 if asked is None else asked.steps)
+
+
 def _verify_border(product: Product, border: ZeroBorder) -> None:
     """Verify that a border is one of digits of the rows and of the terms."""
     text = f"border of rows by {border.row_place} and terms by {border.term_place}"

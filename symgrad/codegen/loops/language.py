@@ -14,7 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Blocking, Share
 from symgrad.codegen.loops.sort_rows import SortRows as SortRows
-from symgrad.codegen.loops.strided import NO_SHIFT, Diagonals
+from symgrad.codegen.loops.strided import NO_SHIFT, AskedPart, Diagonals
 from symgrad.codegen.loops.strided import Index as Index
 from symgrad.codegen.loops.strided import IndexAtom as IndexAtom
 from symgrad.codegen.loops.strided import Modulus as Modulus
@@ -298,16 +298,15 @@ class Product:
 
         product s: f32 for (m in 0..128) (n in 0..512) (k in 0..784)
             a[0] by (784, 1) * b[0] by (512, 1) tile(14, 32) ... {
-          t1: f32 = max(s, 0.0)
-          y[512*m + n] = t1
+          y[512*m + n] = s
         }
 
-    The body is run for vectors of elements, or for one after another if an index in it is data that
-    differs along them. The sums are taken in `dtype` over elements of `element`; `scratch` is the
-    buffer the product works in, if it needs one. Parts of the product, or of a loop around it, are
-    the work of a thread each, and each has its own part of `scratch`. `borders` are what is known
-    of zeros in `lhs`, and where it has no elements. Only results on the diagonals `read` are read
-    by anything; others may be any number. Diagonals of both lie `shift` further on.
+    The body is run for vectors of elements, or for each if an index in it is data that differs
+    along them. The sums are taken in `dtype` over elements of `element`; `scratch` is the buffer
+    the product works in, if any. Parts of the product, or of a loop around it, are the work of a
+    thread each, with its own part of `scratch`. `borders` are what is known of zeros in `lhs`, and
+    where it has none. Results not on the diagonals `read` may be any number. Those of both lie
+    `shift` further on. It `asks` caches for a part of the next matrices of a loop around.
     """
 
     name: str
@@ -325,6 +324,7 @@ class Product:
     borders: tuple[ZeroBorder, ...] = ()
     read: Diagonals | None = None
     shift: Index = NO_SHIFT
+    asks: AskedPart | None = None
 
     @property
     def parts(self) -> int:

@@ -19,6 +19,7 @@ from symgrad.codegen.loops.footprints import Access, counted_extents, touched
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import For, Index, Loop, Product, Stmt
 from symgrad.codegen.loops.rewrite import is_free_of
+from symgrad.codegen.loops.strided import AskedPart
 
 
 def next_matrices(around: For) -> dict[str, Index]:
@@ -41,6 +42,12 @@ def next_matrices(around: For) -> dict[str, Index]:
 def asking_loops(around: For) -> list[For]:
     """Return the loops over rows that an iteration of `around` runs once, in order."""
     return [loop for loop in row_loops(around.body) if loop.asks]
+
+
+def asking_in(around: For) -> frozenset[str]:
+    """Return the names of the loops over rows and of the products that ask for next matrices."""
+    products = (product.name for product in products_run_once(around.body) if product.asks)
+    return frozenset([*(loop.var for loop in asking_loops(around)), *products])
 
 
 def row_loops(body: Sequence[Stmt]) -> Iterator[For]:
@@ -67,12 +74,51 @@ def asked_by(
     names = [asking.var for asking in loops]
     before = sum(asking.extent for asking in loops[: names.index(loop.var)])
     total = sum(asking.extent for asking in loops)
-    for buffer, first in next_matrices(around).items():
-        lines = -(-first.coefficient(around.var) * sizes[buffer] // line)
-        count = -(-lines // total) * line // sizes[buffer]
+    parts = (product.asks for product in products_run_once(around.body))
+    behind = max((part.first + part.lines for part in parts if part is not None), default=0)
+    for (buffer, first), (begin, end) in lines_of_matrices(around, sizes, line).items():
+        if begin < behind:
+            continue  # products ask for it
+        count = -(-(end - begin) // total) * line // sizes[buffer]
         const = first.const + before * count
         if before * count < first.coefficient(around.var):
             yield buffer, index_of(*first.terms, (loop.var, count), const=const), count
+
+
+def lines_of_matrices(
+    around: For, sizes: Mapping[str, int], line: int
+) -> dict[tuple[str, Index], tuple[int, int]]:
+    """Return where the next matrices begin, and from which to which line of all these each has."""
+    found, begin = {}, 0
+    for buffer, first in next_matrices(around).items():
+        end = begin - (-first.coefficient(around.var) * sizes[buffer] // line)
+        found[buffer, first] = begin, end
+        begin = end
+    return found
+
+
+def asked_by_product(
+    around: For, part: AskedPart, sizes: Mapping[str, int], line: int
+) -> Iterator[tuple[str, Index, int, int]]:
+    """Yield of which buffers a part of the next matrices is, and where line 0 of it would begin.
+
+    Then come from which to which of its lines each has.
+    """
+    for (buffer, first), (begin, end) in lines_of_matrices(around, sizes, line).items():
+        low, high = max(begin, part.first), min(end, part.first + part.lines)
+        if low < high:
+            const = first.const + (part.first - begin) * (line // sizes[buffer])
+            at = index_of(*first.terms, const=const)
+            yield buffer, at, low - part.first, high - part.first
+
+
+def products_run_once(body: Sequence[Stmt]) -> Iterator[Product]:
+    """Yield the products that statements run once, in order."""
+    for statement in body:
+        if isinstance(statement, Product):
+            yield statement
+        elif isinstance(statement, For) and statement.extent == 1 and statement.parallel is None:
+            yield from products_run_once(statement.body)
 
 
 def _first(variable: str, access: Access, extents: dict[str, int]) -> Index | None:

@@ -316,6 +316,7 @@ class _Parser(TokenReader):
             rhs=rhs,
             blocking=blocking,
             scratch=scratch,
+            asks=self.asked_part(),
             body=self._block(),
             parallel=parallel,
             borders=borders,
@@ -324,10 +325,9 @@ class _Parser(TokenReader):
         )
 
     def _sort(self) -> SortRows:
-        gives: Literal["values", "positions"] = "values"
-        if not self.accept("values"):
+        gives: Literal["values", "positions"] = "values" if self.accept("values") else "positions"
+        if gives == "positions":
             self.take("positions")
-            gives = "positions"
         result = self._operand()
         self.take("=")
         source = self._operand()

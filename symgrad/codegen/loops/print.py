@@ -224,9 +224,14 @@ class _Printer:
             known += f" read({product.read[0]}, {product.read[1]})"
         if product.shift != NO_SHIFT:
             known += f" shift[{print_index(product.shift)}]"
-        self.line(f"    {operands}{known} {_print_blocking(product)} {{")
+        self.line(f"    {operands}{known} {_print_blocking(product)}{_print_asked(product)} {{")
         self.block(product.body)
         self.line("}")
+
+
+def _print_asked(product: Product) -> str:
+    asked = product.asks
+    return "" if asked is None else f" asks({asked.first}, {asked.lines}, {asked.steps})"
 
 
 def _print_marks(loop: Reduction) -> str:

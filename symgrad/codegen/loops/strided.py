@@ -50,6 +50,15 @@ Diagonals = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class AskedPart:
+    """`asks(352, 704, 2)`: from line 352 on 704 lines of what is next, one in 2 steps of k."""
+
+    first: int
+    lines: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class StridedOperand:
     """`a[784*i] by (64 56:3712, 1)`: a matrix in a buffer, its first element and strides.
 

@@ -14,6 +14,7 @@ from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.facts import (
     stores_to,
     vars_of,
+    verify_asked,
     verify_blocking,
     verify_bounds,
     verify_const,
@@ -60,7 +61,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
     ZeroBorder,
 )
-from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
+from symgrad.codegen.loops.next_matrices import asking_in, next_matrices
 from symgrad.codegen.loops.next_pages import rows_written
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.codegen.loops.verify_scope import VerifyScope
@@ -260,7 +261,7 @@ class _Verifier:
         in_lanes &= not verify_square(loop)
         inside = scope.inside(loop.var, loop.extent, ordered=loop.ordered, in_lanes=in_lanes)
         if next_matrices(loop):
-            inside = replace(inside, asking=frozenset(row.var for row in asking_loops(loop)))
+            inside = replace(inside, asking=asking_in(loop))
         if loop.parallel is not None:
             verify_cut(loop)
             inside = self._part(inside, scope, loop.parts)
@@ -341,6 +342,7 @@ class _Verifier:
         verify_product_dtypes(product)
         verify_digits(product)
         verify_blocking(product.blocking)
+        verify_asked(product, scope.asking)
         m, n, k = (extent for _, extent in axes)
         read = k if m * n > 0 else 0
         self._index(product.shift, scope)

@@ -16,7 +16,12 @@ becomes
 
 What is done first with a matrix waits for memory, which rests while the others compute on what is
 in caches. So the loops over rows between products ask for the next matrix, some lines with each
-row. The larger matrices are, the less that is beside their products. No result changes.
+row. The larger matrices are, the less that is beside their products.
+
+These loops are short: lines come in a third of the time, more than are on their way at once. Where
+a processor meets matrices late (`Target.meets_products_late`) tiles of products ask as well, for a
+line in some steps of k (`asks(0, 352, 2)`), evenly over an iteration, and rows for what is left.
+No result changes.
 """
 
 from __future__ import annotations
@@ -24,11 +29,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from symgrad.codegen.contract.plans.asking_matrices import can_ask_for_matrices, steps_of_tiles
+from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
-from symgrad.codegen.loops.next_matrices import next_matrices, row_loops
+from symgrad.codegen.loops.next_matrices import (
+    lines_of_matrices,
+    next_matrices,
+    products_run_once,
+    row_loops,
+)
 from symgrad.codegen.loops.rewrite import has_loops_in_loops
+from symgrad.codegen.loops.strided import AskedPart
 from symgrad.codegen.target import Target
-from symgrad.cost_model import LINES_ASKED, MOST_RESULTS_ASKED, TERMS_OF_BYTE
+from symgrad.cost_model import LINES_ASKED, MOST_RESULTS_ASKED, STEPS_OF_LINE, TERMS_OF_BYTE
 from symgrad.records import replace
 
 
@@ -50,9 +63,60 @@ def _marked(statement: Stmt, params: Mapping[str, Param], target: Target, parts:
     if not rows or any(row.asks for row in rows):
         return loop
     scratch = sum(p.nbytes for p in params.values() if p.mode == "scratch") // parts
+    loop = _with_asking_products(loop, params, scratch, target)
     if not _pays(loop, rows, params, scratch, target):
         return loop
     return replace(loop, body=tuple(_asking(s, {row.var for row in rows}) for s in loop.body))
+
+
+def _with_asking_products(
+    loop: For, params: Mapping[str, Param], scratch: int, target: Target
+) -> For:
+    """Return a loop whose products ask for the next matrices, as many as they have time for.
+
+    It is for a processor that meets them late, whose second cache is to have room for one iteration
+    and what is not done with: what was read of this one is in the way no more.
+    """
+    memory, read = target.memory, next_matrices(loop)
+    sizes = {name: param.dtype.itemsize for name, param in params.items()}
+    matrices = lines_of_matrices(loop, sizes, memory.line_bytes)
+    lines = max((end for _, end in matrices.values()), default=0)
+    is_far = sum(params[name].nbytes for name in read) > memory.l2_bytes
+    # The second cache of such a processor has twice the bytes that blocks are sized to.
+    has_room = lines * memory.line_bytes + scratch <= 2 * memory.l2_bytes
+    is_waited_for = _terms(loop.body) < TERMS_OF_BYTE * lines * memory.line_bytes
+    if not (target.meets_products_late and is_far and has_room and is_waited_for):
+        return loop
+    plans = {p.name: product_plan(p, target) for p in products_run_once(loop.body)}
+    steps = {name: steps_of_tiles(p) for name, p in plans.items() if can_ask_for_matrices(p)}
+    asked = _parts_asked(steps, [end for _, end in matrices.values()])
+    return replace(loop, body=tuple(_asking_products(s, asked) for s in loop.body))
+
+
+def _parts_asked(steps: Mapping[str, int], ends: Sequence[int]) -> dict[str, AskedPart]:
+    """Return which lines each product asks for, given its steps, and where matrices end in these.
+
+    A line comes in as many steps as leave time for all; else some of the matrices are left out.
+    """
+    most = {rate: sum(count // rate for count in steps.values()) for rate in STEPS_OF_LINE}
+    fastest = min(STEPS_OF_LINE)
+    rate = max((r for r, lines in most.items() if lines >= max(ends)), default=fastest)
+    stop = max((end for end in ends if end <= most[rate]), default=0)
+    asked, first = dict[str, AskedPart](), 0
+    for name, count in steps.items():
+        lines = min(count // rate, stop - first)
+        if lines > 0:
+            asked[name] = AskedPart(first, lines, rate)
+        first += lines
+    return asked
+
+
+def _asking_products(statement: Stmt, asked: Mapping[str, AskedPart]) -> Stmt:
+    if isinstance(statement, Product) and statement.name in asked:
+        return replace(statement, asks=asked[statement.name])
+    if isinstance(statement, For) and statement.extent == 1:
+        return replace(statement, body=tuple(_asking_products(s, asked) for s in statement.body))
+    return statement
 
 
 def _asking(statement: Stmt, rows: set[str]) -> Stmt:

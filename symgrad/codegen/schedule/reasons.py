@@ -31,7 +31,7 @@ from symgrad.codegen.loops.language import (
     Store,
     square_of,
 )
-from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices
+from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices, products_run_once
 from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
 from symgrad.codegen.loops.next_rows import (
     bytes_ahead,
@@ -201,6 +201,13 @@ def _matrix_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
             f"{', '.join(loop.var for loop in loops)} ask for the next of {around.extent} "
             f"matrices, {sum(steps):,} bytes in {len(matrices)} buffers: all of these are more "
             "than a near cache holds, and memory rests while one is computed with"
+        )
+    asked = {p.name: p.asks for p in products_run_once(around.body) if p.asks is not None}
+    if asked:
+        lines, rate = sum(a.lines for a in asked.values()), max(a.steps for a in asked.values())
+        yield (
+            f"{', '.join(asked)} ask for {lines:,} lines of the next of {around.extent} matrices, "
+            f"one in {rate} steps of k: memory rests while one is computed with"
         )
 
 

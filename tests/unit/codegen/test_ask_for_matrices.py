@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.loops.language import For, Index, Kernel
-from symgrad.codegen.loops.next_matrices import asked_by, asking_loops, next_matrices
+from symgrad.codegen.contract.plans.asking_matrices import steps_of_tiles
+from symgrad.codegen.contract.plans.products import product_plan
+from symgrad.codegen.loops.language import For, Index, Kernel, Product
+from symgrad.codegen.loops.next_matrices import (
+    asked_by,
+    asked_by_product,
+    asking_loops,
+    next_matrices,
+    products_run_once,
+)
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
@@ -17,6 +25,7 @@ from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
 from symgrad.passes.table import Options
+from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 
@@ -141,6 +150,90 @@ def test_rows_outside_of_matrices_do_not_ask():
         verify_kernel(parse_kernel(text.replace("b in 0..128 ordered", "b in 0..1 ordered")))
 
 
+CORES = replace(TARGET, meets_products_late=True)
+
+
+def asking_products(text: str) -> tuple[Kernel, list[Product]]:
+    kernel = ask_for_matrices(parse_kernel(text), CORES)
+    verify_kernel(kernel)
+    return kernel, [p for p in products_run_once(only_loop(kernel).body) if p.asks]
+
+
+def test_products_ask_where_a_processor_meets_matrices_late():
+    kernel, (product,) = asking_products(SCALED)
+    text = print_kernel(kernel)
+    assert print_kernel(parse_kernel(text)) == text
+    part = product.asks
+    assert part is not None
+    assert part.first == 0
+    # Of three matrices with 512 lines each it asks for whole ones, as many as it has time for.
+    tiles = product_plan(product, CORES)
+    most = steps_of_tiles(tiles) // part.steps
+    assert part.lines == 512 * min(3, most // 512) > 0
+    loop = only_loop(kernel)
+    sizes = {"x": 4, "w": 4, "y": 4}
+    asked = list(asked_by_product(loop, part, sizes, LINE))
+    wanted = [("x", 0, 512), ("w", 512, 1024), ("y", 1024, 1536)][: part.lines // 512]
+    assert [(buffer, begin, end) for buffer, _, begin, end in asked] == wanted
+    assert asked[0][1] == Index(8192, (("b", 8192),))
+    # What products do not ask for is left to the rows.
+    (rows,) = asking_loops(loop)
+    left = [buffer for buffer, _, _ in asked_by(loop, rows, sizes, LINE)]
+    assert left == ["x", "w", "y"][len(wanted) :]
+
+
+def test_products_share_what_is_asked_for():
+    product = SCALED[SCALED.index("    product") : SCALED.index("    for r")]
+    second = product.replace("product s", "product v").replace("= s", "= v")
+    second = second.replace("(i ", "(e ").replace("(j ", "(f ").replace("(k ", "(h ")
+    text = SCALED.replace(product, product + second.replace("[64*i + j]", "[64*e + f]"))
+    kernel, products = asking_products(text)
+    parts = [p.asks for p in products]
+    assert len(parts) == 2
+    assert parts[0] is not None
+    assert parts[1] is not None
+    assert parts[1].first == parts[0].lines
+    assert (parts[0].lines + parts[1].lines) % 512 == 0
+    places = list(asked_by_product(only_loop(kernel), parts[1], dict.fromkeys("xwy", 4), LINE))
+    # Line 0 of a part that begins within a matrix is within it.
+    buffer, first, begin, end = places[0]
+    number = "xwy".index(buffer)
+    assert first == Index(8192 + 16 * (parts[1].first - 512 * number), (("b", 8192),))
+    assert (begin, parts[1].first + end) == (0, 512 * (number + 1))
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("128 ordered", "2 ordered"),
+        ("(k in 0..64)", "(k in 0..1024)"),
+        ("b in 0..128 ordered", "b in 0..128"),
+        ("scratch p: f32[8192]", "scratch p: f32[262144]"),  # no room beside them
+    ],
+)
+def test_other_products_ask_for_nothing(what, by):
+    text = SCALED.replace(what, by)
+    if by.startswith("2"):
+        text = text.replace("1048576", "16384")
+    assert "asks(" not in print_kernel(ask_for_matrices(parse_kernel(text), CORES))
+
+
+def test_products_outside_of_matrices_do_not_ask():
+    text = print_kernel(asking_products(SCALED)[0])
+    with pytest.raises(AssertionError, match="asks for no"):
+        verify_kernel(parse_kernel(text.replace("b in 0..128 ordered", "b in 0..1 ordered")))
+
+
+def test_steps_of_a_triangle_are_those_that_tiles_take():
+    zeros = SCALED.replace(" tile(1", " border(1, 128, -1)(1, 64, 1)(-63, 1) tile(1")
+    (product,) = products_run_once(only_loop(parse_kernel(zeros)).body)
+    plan = product_plan(product, CORES)
+    assert plan.diagonal is not None
+    whole = replace(plan, diagonal=None)
+    assert 0 < steps_of_tiles(plan) < steps_of_tiles(whole)
+    assert steps_of_tiles(whole) == plan.row_tiles * plan.panels * 64
+
+
 def attention(heads: int, length: int) -> tuple[Graph, list[np.ndarray]]:
     q, k, v = (sg.placeholder((heads, length, 64), name=name) for name in "qkv")
     graph = Graph([sg.nn.scaled_dot_product_attention(q, k, v, causal=True)], [q, k, v])
@@ -148,10 +241,12 @@ def attention(heads: int, length: int) -> tuple[Graph, list[np.ndarray]]:
     return graph, [random.normal(size=(heads, length, 64)).astype(np.float32) for _ in range(3)]
 
 
+@pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
-def test_what_is_asked_for_changes_no_bit(threads):
+def test_what_is_asked_for_changes_no_bit(threads, is_late):
     graph, arrays = attention(64, 128)
-    options = CompileOptions(target_named("native"), 1, False, False, threads)
+    target = replace(target_named("native"), meets_products_late=is_late)
+    options = CompileOptions(target, 1, False, False, threads)
     asking = Executable(graph, options)
     assert any(" asks {" in print_kernel(kernel) for kernel in asking.program.kernels)
     plain = Executable(graph, options, passes=Options(skip=["ask-ahead"]))

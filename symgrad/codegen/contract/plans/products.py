@@ -19,6 +19,7 @@ from symgrad.codegen.contract.plans.asking import (
     packing_next,
     with_next_steps,
 )
+from symgrad.codegen.contract.plans.asking_matrices import with_asked_part
 from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
 from symgrad.codegen.contract.plans.borders import with_borders
 from symgrad.codegen.contract.plans.parts import in_parts
@@ -108,9 +109,8 @@ def _planned(product: Product, target: Target) -> ContractPlan:
     goes_on = _goes_on(product, plan)
     if goes_on is not None:
         # A microkernel asks for one thing: here it is the next product, not the next panel.
-        asks = goes_on == "rows"
-        plan = replace(plan, asks_for_next=asks, asks_for_panel=False, goes_on=goes_on)
-        plan = replace(plan, next_source=None)
+        plan = replace(plan, asks_for_next=goes_on == "rows", asks_for_panel=False)
+        plan = replace(plan, goes_on=goes_on, next_source=None)
     packs_next = packs_next and can_pack_next(plan, target)
     if packs_next and _tiles_of_part(product, plan) == plan.row_tiles:
         plan = packing_next(plan)
@@ -126,6 +126,7 @@ def _planned(product: Product, target: Target) -> ContractPlan:
     if product.parallel is None:
         plan = with_diagonal(plan, product.borders)
         plan = with_unread(plan, product.read, target)
+    plan = with_asked_part(plan, product.asks)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
@@ -146,9 +147,8 @@ def _plan_by_runs(product: Product, target: Target) -> ContractPlan:
     lhs = _operand(product.lhs, product.element.itemsize)
     plan = _plan_of_sums(product, lhs, target)
     run = even_run(_result_of(product).index, product.rows[0], plan.row_run)
-    if plan.vector_axis == "m" or plan.pack_left == "windows" or run < plan.tile_rows:
-        return plan
-    if run == plan.row_run:
+    is_even = run == plan.row_run or run < plan.tile_rows
+    if is_even or plan.vector_axis == "m" or plan.pack_left == "windows":
         return plan
     digits = (run, run * lhs.row_stride), *lhs.row_digits
     cut = _plan_of_sums(product, replace(lhs, row_digits=digits), target)
