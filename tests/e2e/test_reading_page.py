@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from examples import digits_step
 from symgrad.__main__ import main
 from symgrad.runtime.choices import STAGES
 from tools.update_reading import (
@@ -70,6 +69,9 @@ def messages(text: str, *others: str) -> list[str]:
 
 def test_the_excerpts_of_the_first_step_are_what_it_gives():
     """Those of the text that symgrad makes itself: what LLVM makes of it takes seconds."""
+    # Late, since every worker collects this file: it needs scikit-learn, a second or two.
+    from examples import digits_step
+
     step = digits_step.training()[0]
     excerpts = [e for e in excerpts_of(TEXT) if e.expression.startswith("step.")]
     excerpts = [e for e in excerpts if '"asm"' not in e.expression]

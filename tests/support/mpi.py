@@ -2,8 +2,10 @@
 
 The wheel of mpi4py has a module for Open MPI and one for MPICH, and takes the one whose library it
 is told of. Debian's MPICH has another file name than the common binary interface: a link says so.
-Its ranks poll without rest, and those that wait keep cores from those that work: with a C compiler
-they are made to yield (`yielding_progress.c`), which takes three ranks on one core from 33 s to 10.
+
+Ranks of both poll without rest, and those that wait keep cores from those that work: with a C
+compiler they are made to rest (`resting_ranks.c`). Two ranks that train, one of them mostly waiting
+for the other to compile, take 13 s of processors so and not 23.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ("openmpi", "mpich")
 _SECONDS = 100  # after which a program hangs
-_YIELDS = "yielding_progress.so"
+_RESTS = "resting_ranks.so"
 _FOLDERS = [Path(folder) for folder in ("/usr/lib", "/usr/lib64", "/usr/local/lib")]
 
 
@@ -82,6 +84,7 @@ def _launcher(library: str) -> list[str] | None:
 
 
 def _environment(library: str) -> dict[str, str]:
+    folder = Path(_libraries().name)
     settings = {
         # Whoever started pytest may be a rank of another program.
         **{k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "MPI"))},
@@ -89,18 +92,16 @@ def _environment(library: str) -> dict[str, str]:
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "MPI4PY_MPIABI": library,
         "OMP_NUM_THREADS": "1",
+        # Whether or not ranks are more than cores: others run beside them.
+        "OMPI_MCA_mpi_yield_when_idle": "1",
+        "SYMGRAD_CACHE": "1",
+        "SYMGRAD_CACHE_DIR": str(folder / "cache"),
     }
-    if library == "mpich":
-        _set_up_mpich(settings)
-    return settings
-
-
-def _set_up_mpich(settings: dict[str, str]) -> None:
-    folder = Path(_mpich_folder().name)
-    if (folder / "libmpi.so.12").exists():
+    if library == "mpich" and (folder / "libmpi.so.12").exists():
         _prepend(settings, "LD_LIBRARY_PATH", folder)
-    if (folder / _YIELDS).exists():
-        _prepend(settings, "LD_PRELOAD", folder / _YIELDS)
+    if (folder / _RESTS).exists():
+        _prepend(settings, "LD_PRELOAD", folder / _RESTS)
+    return settings
 
 
 def _prepend(settings: dict[str, str], name: str, path: Path) -> None:
@@ -109,15 +110,15 @@ def _prepend(settings: dict[str, str], name: str, path: Path) -> None:
 
 
 @cache
-def _mpich_folder() -> TemporaryDirectory[str]:
-    """Return a folder with MPICH by the name that mpi4py is linked with, and what lets it yield."""
+def _libraries() -> TemporaryDirectory[str]:
+    """Return a folder with MPICH by the name mpi4py is linked with, and what lets ranks rest."""
     made = TemporaryDirectory(prefix="symgrad-mpich-")
     folder = Path(made.name)
     found = [p for root in _FOLDERS for p in sorted(root.glob("**/libmpich.so.12"))]
     if found:
         (folder / "libmpi.so.12").symlink_to(found[0])
-    source = Path(__file__).with_name("yielding_progress.c")
+    source = Path(__file__).with_name("resting_ranks.c")
     if shutil.which("cc") is not None:
-        command = ["cc", "-shared", "-fPIC", str(source), "-o", str(folder / _YIELDS), "-ldl"]
+        command = ["cc", "-shared", "-fPIC", str(source), "-o", str(folder / _RESTS), "-ldl"]
         subprocess.run(command, check=True)
     return made

@@ -1,4 +1,4 @@
-"""Verifier of partitions: what is well formed, and, by networkx, that groups are convex.
+"""Verifier of partitions: what is well formed, and, by a topological sort, that groups are convex.
 
 The passes have analyses of their own, and share nothing with this file, so that it can contradict
 them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from graphlib import CycleError, TopologicalSorter
 
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.structures import Contract, Place, View
@@ -18,23 +18,16 @@ from symgrad.passes.fusion.order_groups import checked_place, is_surely_in_range
 from symgrad.passes.fusion.partition import FusionGroup, Partition, fresh_bases, written_over
 from symgrad.passes.fusion.windows import fills_around
 
-if TYPE_CHECKING:
-    import networkx
-
 Old = State | Tensor  # what is overwritten: a variable, or a loop variable
 
 
-def group_graph(partition: Partition) -> networkx.DiGraph:
-    """Return the dependence graph: an edge from each group to those that read what it computes."""
-    import networkx  # a tenth of a second, which only who verifies is to wait
-
-    view = networkx.DiGraph()
+def groups_needed(partition: Partition) -> dict[int, set[int]]:
+    """Return, of each group, those that compute what it reads from memory."""
     writer = {t: number for number, group in enumerate(partition.groups) for t in group.outputs}
-    for number, group in enumerate(partition.groups):
-        view.add_node(number)
-        if group.nodes:
-            view.add_edges_from((writer[t], number) for t in group.inputs if _is_made(t))
-    return view
+    return {
+        number: {writer[t] for t in group.inputs if _is_made(t)} if group.nodes else set()
+        for number, group in enumerate(partition.groups)
+    }
 
 
 def verify_partition(partition: Partition) -> None:
@@ -125,15 +118,14 @@ def _readers(group: FusionGroup, read: Node) -> list[Node]:
 
 
 def _verify_order(partition: Partition) -> None:
-    import networkx  # see `group_graph`
-
-    view = group_graph(partition)
+    needed = groups_needed(partition)
     # A path that leaves a group and comes back to it is a circle among groups: so this is
     # convexity too.
-    assert networkx.is_directed_acyclic_graph(view), (
-        f"groups wait for each other: {networkx.find_cycle(view)}"
-    )
-    backward = [(a, b) for a, b in view.edges if a >= b]
+    try:
+        TopologicalSorter(needed).prepare()
+    except CycleError as error:
+        raise AssertionError(f"groups wait for each other: {error.args[1]}") from None
+    backward = [(a, b) for b, of in needed.items() for a in sorted(of) if a >= b]
     assert not backward, f"a group runs before one it needs: {backward}"
 
 

@@ -1,13 +1,21 @@
-/* Preloaded into ranks of an MPICH over UCX: a rank that polls and finds nothing gives its core to
- * another. Open MPI does so by itself where ranks are more than cores; MPICH has no such setting. */
+/* Preloaded into ranks: one that polls and finds nothing sleeps for a moment. Open MPI would yield its
+ * core, which it has again at once while none of the others waits for it, and MPICH over UCX not
+ * even that. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 
 typedef unsigned progress(void *worker);
+
+int sched_yield(void) {
+    static const struct timespec moment = {.tv_sec = 0, .tv_nsec = 50000};
+    nanosleep(&moment, NULL); /* A signal may end it early. */
+    return 0;
+}
 
 unsigned ucp_worker_progress(void *worker) {
     static progress *polled;
