@@ -26,7 +26,7 @@ from symgrad.graph.ops.reduction import argmax
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.triangles import arrived, diagonal_matrix, product
 from symgrad.graph.ops.triangular import check_square
-from symgrad.graph.ops.turning import off_diagonal
+from symgrad.graph.ops.turning import off_diagonal, quotient
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
 
@@ -101,10 +101,9 @@ def _along(x: Tensor, like: Tensor) -> Tensor:
 
 def _quotient(x: Tensor, y: Tensor) -> Tensor:
     """Return x / y of complex numbers, but 0 for 0 / 0: what is not turned has no rate."""
-    zero, one = filled_like(x, 0), filled_like(x, 1)
     is_equal = equal(y, 0.0)
-    alone = where(equal(x, 0.0), zero, divide(x, y))
-    return where(is_equal, alone, divide(x, where(is_equal, one, y)))
+    apart = divide(x, where(is_equal, filled_like(y, 1), y))
+    return where(is_equal, quotient(x, filled_like(real(y), 0)), apart)
 
 
 def _kernel(a: TensorType) -> Call:
