@@ -23,7 +23,7 @@ from symgrad.graph.dtypes import (
     as_dtype,
     dtype_or,
 )
-from symgrad.graph.foreign_arrays import as_numpy, has_own_dtype
+from symgrad.graph.foreign_arrays import arrays_within, as_numpy, has_own_dtype
 from symgrad.graph.given_arrays import as_size, require_fit
 from symgrad.graph.late_binding import provide
 from symgrad.graph.node import Tensor
@@ -106,7 +106,7 @@ def _default_dtype(value: Any) -> DType | None:
         kind = np.asarray(value).dtype.kind
     except (ValueError, TypeError):
         return None  # `constant` says what is wrong
-    return DEFAULT_INTEGER if kind == "i" else None
+    return DEFAULT_INTEGER if kind == "i" and not arrays_within(value) else None
 
 
 @public(is_standard=True)

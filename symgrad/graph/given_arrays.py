@@ -19,7 +19,7 @@ from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import Array, TensorType
 
 # Classes of numbers that no array is.
-_PLAIN = {bool, int, float, complex, np.float32, np.float64, np.int32, np.int64, np.bool_}
+PLAIN_NUMBERS = {bool, int, float, complex, np.float32, np.float64, np.int32, np.int64, np.bool_}
 
 
 def given_array(
@@ -57,7 +57,7 @@ def _count_masked(value: Any, depth: int) -> int:
     if depth == 0 or not isinstance(value, list | tuple):
         return 0
     # Lists of numbers can be long, and are asked no more than what their classes are.
-    if {*map(type, value)} <= _PLAIN:
+    if {*map(type, value)} <= PLAIN_NUMBERS:
         return 0
     return sum(_count_masked(element, depth - 1) for element in value)
 

@@ -23,7 +23,7 @@ from symgrad.errors import (
 )
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType, DTypeLike, as_dtype, promote
-from symgrad.graph.foreign_arrays import has_own_dtype
+from symgrad.graph.foreign_arrays import arrays_within, has_own_dtype
 from symgrad.graph.given_arrays import given_array, require_int
 from symgrad.graph.late_binding import provide, provided
 from symgrad.graph.leaf import constant_node
@@ -36,6 +36,7 @@ from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 Scalar = bool | int | float | complex
+_NUMBERS: dict[str, Scalar] = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 _RANKS = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
 
 
@@ -43,8 +44,8 @@ def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None
     """Make a constant of `value`, a scalar, a nest of lists or an array.
 
     Python floats become float32, ints int32 and complex numbers complex64 unless `dtype` says
-    otherwise; arrays, NumPy's and other libraries', keep their dtype. Raises `DTypeError` for a
-    dtype symgrad does not have or a value it cannot hold.
+    otherwise; arrays, NumPy's and other libraries', keep their dtype, also in lists. Raises
+    `DTypeError` for a dtype symgrad does not have or a value it cannot hold.
 
     >>> sg.constant([[1.0, 2.0]]), sg.constant(3), sg.constant(np.zeros(2))
     (<Tensor constant: f32[1, 2]>, <Tensor constant: i32[]>, <Tensor constant: f64[2]>)
@@ -99,7 +100,7 @@ def _as_array(value: Any, wanted: DType | None) -> Array:
     for size in (n for n in array.flat if isinstance(n, Size)) if kind == "O" else ():
         raise _no_constant(size)
     if wanted is None:
-        wanted = _DEFAULTS.get(kind) or _known_dtype(array, value)
+        wanted = _dtype_of_arrays(value, kind) or _DEFAULTS.get(kind) or _known_dtype(array, value)
     if kind == "c" and not (wanted.is_complex or wanted.is_bool):
         raise DTypeError(
             "constant",
@@ -111,6 +112,13 @@ def _as_array(value: Any, wanted: DType | None) -> Array:
         if array.min() < limits.min or array.max() > limits.max:
             raise _does_not_fit(value, wanted)
     return _converted(array, wanted, value)
+
+
+def _dtype_of_arrays(value: Any, kind: str) -> DType | None:
+    """Return what the arrays in a list promote to, beside its numbers; None if it holds none."""
+    strong = [_known_dtype(np.asarray(array), value) for array in arrays_within(value)]
+    weak = [number for of, number in _NUMBERS.items() if of == kind]
+    return common_dtype("constant", strong, weak) if strong else None
 
 
 def _converted(array: Array, wanted: DType, value: Any) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.config import settings
 from symgrad.errors import PromotionWarning, Source, user_source
 from symgrad.graph import dtypes
-from symgrad.graph.foreign_arrays import is_foreign_array
+from symgrad.graph.foreign_arrays import arrays_within, is_foreign_array
 from symgrad.graph.leaf import Variable
 from symgrad.graph.node import Tensor
 
@@ -65,8 +65,8 @@ def _warn(problem: str, source: Source, hint: str) -> None:
 def _is_float64_array(value: Any) -> bool:
     if isinstance(value, Variable):
         return value.dtype is dtypes.float64
-    is_one = isinstance(value, np.ndarray) or is_foreign_array(value)
-    return is_one and np.asarray(value).dtype == np.float64
+    is_one = isinstance(value, np.ndarray) or is_foreign_array(value) or arrays_within(value)
+    return bool(is_one) and np.asarray(value).dtype == np.float64
 
 
 def _description(operand: Any) -> str:

@@ -84,6 +84,20 @@ def test_the_gradient_of_a_distance_of_complex_numbers():
     np.testing.assert_allclose(sg.compile([x], g)(COMPLEX), wanted, rtol=1e-12)
 
 
+SQUASHED: dict[str, Any] = {
+    "softsign": lambda z: z / (1 + np.abs(z)),
+    "tanh_shrink": lambda z: z - np.tanh(z),
+}
+
+
+@pytest.mark.parametrize("name", SQUASHED)
+def test_functions_that_take_complex_numbers(name):
+    function = getattr(sg.nn, name)
+    found = sg.run(function(sg.constant(COMPLEX)))
+    np.testing.assert_allclose(found, SQUASHED[name](COMPLEX), rtol=1e-12)
+    sg.testing.check_gradients(function, [COMPLEX])
+
+
 REFUSED: dict[str, Any] = {
     "ctc": lambda x: sg.nn.ctc(x[:, None], CLASSES[None, 1:], CLASSES[2:], CLASSES[2:]),
     "gelu": lambda x: sg.nn.gelu(x, approximate=True),

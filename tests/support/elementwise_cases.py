@@ -17,6 +17,7 @@ from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.marks import match_shape_op, same_on_ranks
 from symgrad.graph.ops.random import philox
 from symgrad.graph.ops.stand_in import after, linear_in
+from symgrad.graph.ops.turning import quotient
 from tests.support.case import BOOL, FLOATS, INTEGERS, NUMBERS, Case, Real, Truth
 from tests.support.philox import philox_pairs
 
@@ -234,6 +235,14 @@ _CONVERSIONS = (
         lambda x, y: x,
         (Real((3,)), Real((2, 4))),
         also=(((), (2,)), ((3,), (0, 2)), ((0,), (1,))),
+    ),
+    Case(
+        "turn_rate",
+        "turn_rate",
+        quotient,
+        lambda x, gap: x / gap,
+        (Real((3, 4)), Real((3, 4), 0.5, 2.0)),
+        also=(((), ()), ((0, 3), (0, 3)), ((2, 1, 3), (2, 1, 3))),
     ),
     Case(
         "linear_in",

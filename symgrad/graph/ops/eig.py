@@ -17,7 +17,7 @@ from symgrad.graph.ops.block_matrices import expansion
 from symgrad.graph.ops.comparison import equal, where
 from symgrad.graph.ops.complex_parts import complex, conj, imag, real
 from symgrad.graph.ops.conversion import stop_gradient
-from symgrad.graph.ops.eigh import differences, quotient
+from symgrad.graph.ops.eigh import differences
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.lapack import lapack_eig
@@ -26,6 +26,7 @@ from symgrad.graph.ops.reduction import argmax
 from symgrad.graph.ops.structure import broadcast_to, reduce_sum, reshape
 from symgrad.graph.ops.triangles import arrived, diagonal_matrix, product
 from symgrad.graph.ops.triangular import check_square
+from symgrad.graph.ops.turning import off_diagonal, quotient
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
 
@@ -66,7 +67,7 @@ def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None) -> Gr
     inner = None if of_values is None else diagonal_matrix(of_values)
     if of_vectors is not None:
         turned = product(vectors, _kept(vectors, of_vectors), transpose_a=True)
-        mixed = quotient(_off_diagonal(turned), differences(values))
+        mixed = _quotient(off_diagonal(turned), differences(values))
         inner = mixed if inner is None else add(inner, mixed)
     if inner is None:
         return (filled_like(a, 0),)
@@ -98,9 +99,11 @@ def _along(x: Tensor, like: Tensor) -> Tensor:
     return broadcast_to(reshape(x, (*x.shape[:-1], 1, x.shape[-1])), like.shape)
 
 
-def _off_diagonal(x: Tensor) -> Tensor:
-    is_diagonal = broadcast_to(equal(iota(x.shape[-2:], 0), iota(x.shape[-2:], 1)), x.shape)
-    return where(is_diagonal, filled_like(x, 0), x)
+def _quotient(x: Tensor, y: Tensor) -> Tensor:
+    """Return x / y of complex numbers, but 0 for 0 / 0: what is not turned has no rate."""
+    is_equal = equal(y, 0.0)
+    apart = divide(x, where(is_equal, filled_like(y, 1), y))
+    return where(is_equal, quotient(x, filled_like(real(y), 0)), apart)
 
 
 def _kernel(a: TensorType) -> Call:

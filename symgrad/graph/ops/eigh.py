@@ -16,7 +16,7 @@ from symgrad.graph.build import apply_node
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import cast
-from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
+from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.block_matrices import block, expansion, in_parts, to_columns, transposed
 from symgrad.graph.ops.comparison import equal, greater, where
 from symgrad.graph.ops.complex_parts import conj, real
@@ -45,6 +45,7 @@ from symgrad.graph.ops.triangles import (
     triangle,
 )
 from symgrad.graph.ops.triangular import check_square
+from symgrad.graph.ops.turning import turn_rates
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, TensorType
 
@@ -81,21 +82,13 @@ def _grad(node: Node, of_values: Tensor | None, of_vectors: Tensor | None, *, me
         return (product(left, adjoint(vectors)),)  # it is symmetric but for rounding
     if of_vectors is not None:
         turned = product(adjoint(vectors), conj(of_vectors))
-        odd = multiply(odd_part(turned), 0.5)
-        mixed = product(vectors, quotient(odd, cast(differences(values), dtype)))
+        rates = turn_rates(multiply(turned, 0.5), differences(values))
+        mixed = product(vectors, rates)
         left = mixed if left is None else add(left, mixed)
     if left is None:
         return (filled_like(vectors, 0),)
     full = product(left, adjoint(vectors))
     return (conj(hermitian_part(full)),)
-
-
-def odd_part(x: Tensor) -> Tensor:
-    """Return x - x', where ' conjugates, without the imaginary numbers of the diagonal."""
-    odd = subtract(x, adjoint(x))
-    if not x.dtype.is_complex:
-        return odd
-    return add(triangle(odd, lower=True, k=-1), triangle(odd, lower=False, k=1))
 
 
 def differences(values: Tensor) -> Tensor:
@@ -104,18 +97,6 @@ def differences(values: Tensor) -> Tensor:
     square = (*values.shape, n)
     row = broadcast_to(reshape(values, (*values.shape[:-1], 1, n)), square)
     return subtract(row, broadcast_to(reshape(values, (*values.shape, 1)), square))
-
-
-def quotient(x: Tensor, y: Tensor) -> Tensor:
-    """Return x / y, but 0 for 0 / 0: what is not turned has no rate.
-
-    So nothing is divided by the distance of equal eigenvalues unless their vectors matter; then
-    there is no limit, and the result is infinite. Elsewhere it is linear in x, as a gradient is.
-    """
-    zero, one = filled_like(x, 0), filled_like(x, 1)
-    is_equal = equal(y, 0.0)
-    alone = where(equal(x, 0.0), zero, divide(x, y))
-    return where(is_equal, alone, divide(x, where(is_equal, one, y)))
 
 
 def _kernel(a: TensorType, *, method: str) -> Call:

@@ -13,7 +13,7 @@ from symgrad.graph.formulas import FloatExpr, body_of_formula, horner
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
 from symgrad.graph.ops.arithmetic import abs as magnitude
-from symgrad.graph.ops.arithmetic import add, divide, multiply
+from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.elementwise import infer_same, is_float, rounded_once
 from symgrad.graph.ops.transcendental import tanh
 from symgrad.graph.types import Array
@@ -29,7 +29,9 @@ _NEAR = 0.5  # up to here the series has all digits of a float64, from here the 
 
 
 def softsign(x: Tensor) -> Tensor:
-    """Return `x / (1 + abs(x))` of floats."""
+    """Return `x / (1 + abs(x))`, of complex numbers made of these ops."""
+    if x.dtype.is_complex:
+        return divide(x, add(magnitude(x), 1))
     return apply(softsign_op, x)
 
 
@@ -57,7 +59,9 @@ softsign_op = elementwise(
 
 
 def tanh_shrink(x: Tensor) -> Tensor:
-    """Return `x - tanh(x)` of floats."""
+    """Return `x - tanh(x)`, of complex numbers the difference itself."""
+    if x.dtype.is_complex:
+        return subtract(x, tanh(x))
     return apply(tanh_shrink_op, x)
 
 

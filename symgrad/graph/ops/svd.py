@@ -32,7 +32,6 @@ from symgrad.graph.ops.block_matrices import (
 from symgrad.graph.ops.block_matrices import product as block_product
 from symgrad.graph.ops.comparison import equal, greater, less, where
 from symgrad.graph.ops.complex_parts import complex, conj, imag, real
-from symgrad.graph.ops.eigh import odd_part, quotient
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.jacobi import in_order, rotate_rows, rotation, sweep_pair, sweep_until
@@ -56,6 +55,7 @@ from symgrad.graph.ops.triangles import (
     scale_columns,
     squares,
 )
+from symgrad.graph.ops.turning import quotient, turn_rates
 from symgrad.graph.structures import Call
 from symgrad.graph.types import Array, Attr, TensorType
 
@@ -137,17 +137,18 @@ def _of_vectors(
     """Return what gradients of vectors give between U and V', and beyond what these span."""
     u, s, vh = factors
     zero = filled_like(product(u, u, transpose_a=True), 0)
-    rows, columns = (cast(_along(s, zero, axis), u.dtype) for axis in (-1, -2))
+    rows, columns = (_along(s, zero, axis) for axis in (-1, -2))
     distance = multiply(subtract(columns, rows), add(columns, rows))
+    rows, columns = cast(rows, u.dtype), cast(columns, u.dtype)
     inner, outer = [], []
     if of_u is not None:
         turning = product(adjoint(u), of_u)
-        turned = quotient(odd_part(turning), distance)
+        turned = turn_rates(turning, distance)
         inner.append(add(multiply(turned, columns), _phases(turning, columns)))
         outer.append(_beyond(u, of_u, s, vh))
     if of_vh is not None:
         turning = product(vh, adjoint(of_vh))
-        turned = quotient(odd_part(turning), distance)
+        turned = turn_rates(turning, distance)
         inner.append(subtract(multiply(rows, turned), _phases(turning, columns)))
         outer.append(adjoint(_beyond(adjoint(vh), adjoint(of_vh), s, adjoint(u))))
     return reduce(add, inner), reduce(add, outer)
@@ -164,7 +165,7 @@ def _phases(turning: Tensor, sizes: Tensor) -> Tensor:
     if not turning.dtype.is_complex:
         return filled_like(turning, 0)
     angles = diagonal_matrix(multiply(imag(diagonal(turning)), 0.5))
-    return quotient(complex(filled_like(angles, 0), angles), sizes)
+    return complex(filled_like(angles, 0), quotient(angles, real(sizes)))
 
 
 def _along(s: Tensor, like: Tensor, axis: int) -> Tensor:
@@ -180,7 +181,7 @@ def _beyond(u: Tensor, of_u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
     if rows == columns:
         return filled_like(product(u, vh), 0)
     rest = subtract(of_u, product(u, product(adjoint(u), of_u)))
-    return product(quotient(rest, cast(_along(s, rest, -2), rest.dtype)), vh)
+    return product(quotient(rest, _along(s, rest, -2)), vh)
 
 
 def _kernel(a: TensorType, *, full: bool, method: str) -> Call:

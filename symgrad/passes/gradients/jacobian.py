@@ -17,7 +17,9 @@ from symgrad.frontend.nests import flatten, is_leaf, leaf_names, unflatten
 from symgrad.frontend.sparse_tensor import SparseTensor
 from symgrad.graph.build import name_scope
 from symgrad.graph.node import Tensor
-from symgrad.graph.operands import as_tensor
+from symgrad.graph.operands import Scalar, as_tensor
+from symgrad.graph.ops.arithmetic import multiply, negative
+from symgrad.graph.ops.complex_parts import complex, imag, real
 from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.elementwise import filled, filled_like
 from symgrad.graph.ops.structure import permute_dims, reshape
@@ -46,16 +48,17 @@ def jacobian(y: Any, x: Any, sparsity: Sparsity | None = None) -> Any: ...
 def jacobian(y: Any, x: Any, sparsity: Sparsity | None = None) -> Any:
     """Return the derivative of each element of `y` by each element of `x`, zeros where none is.
 
-    Its shape is that of `y` and then that of `x`, its dtype that of `x`. It is computed from the
-    side that has fewer elements. Of a nest of xs it is the same nest of Jacobians.
+    Its shape is that of `y` and then that of `x`, its dtype that of `x`, and complex if that of `y`
+    is. Rows by a complex `x` are gradients, of the real parts of a complex `y`. It is computed from
+    the side that has fewer elements. Of a nest of xs it is the same nest of Jacobians.
 
     With `sparsity="auto"` it is a `SparseTensor` of shape `(y.size, x.size)`, whose pattern is
     found now, from the graph: sizes and indices must be known for it. Elements of the pattern may
     be zero. It is computed by as many seeds as it takes to tell the columns, or the rows, of the
     pattern apart, in time proportional to its elements.
 
-    Raises `TypeError` for what are no floats, and `ValueError` for a size that is not known with
-    `sparsity`, and for another `sparsity`.
+    Raises `TypeError` for what are no floats, and for complex numbers with `sparsity`; `ValueError`
+    for a size that is not known with `sparsity`, and for another `sparsity`.
 
     >>> x = sg.placeholder((2,), name="x")
     >>> sg.run(sg.jacobian(x**2, x), {x: np.float32([1.0, 2.0])})
@@ -73,6 +76,7 @@ def jacobian(y: Any, x: Any, sparsity: Sparsity | None = None) -> Any:
         _require_floats("jacobian", label, source)
     with name_scope("jacobian"):
         if sparsity is not None:
+            _require_real("jacobian", target, *sources)
             found = [sparse_jacobian("jacobian", target, source) for source in sources]
             return unflatten(nest, found)
         return unflatten(nest, (_jacobian(target, source) for source in sources))
@@ -97,6 +101,7 @@ def hessian_of(y: Any, x: Any, sparsity: Sparsity | None) -> Any:
         _require_floats("hessian", label, source)
     with name_scope("hessian"):
         if sparsity is not None:
+            _require_real("hessian", target, *sources)
             return _sparse_hessian(target, sources, is_leaf(nest))
         blocks = (
             unflatten(nest, (_jacobian(_jacobian(target, a), b) for b in sources)) for a in sources
@@ -162,20 +167,46 @@ def _require_floats(op: str, label: str, tensor: Tensor) -> None:
         )
 
 
+def _require_real(op: str, *tensors: Tensor) -> None:
+    for tensor in tensors:
+        if tensor.dtype.is_complex:
+            raise DTypeError(
+                op,
+                f"{tensor.type} is complex, with sparsity real numbers are needed",
+                hint="take the parts of sg.complex(re, im) as the xs",
+                source=user_source(),
+            )
+
+
+# Note [Jacobians of complex numbers]
+# What is found does not depend on the side it is computed from. A row by a complex x is a gradient:
+# of a real element of y d/dRe(x) - i d/dIm(x), of a complex one that of its real part, which is the
+# derivative of a holomorphic function. By a real x a complex y has the derivatives of both parts.
+
+
 def _jacobian(y: Tensor, x: Tensor) -> Tensor:
+    # See Note [Jacobians of complex numbers].
     columns, rows = x.type.size, y.type.size
     # Of equally many, forward: it keeps no record of loops.
     is_forward = isinstance(columns, int) and isinstance(rows, int) and columns <= rows
+    if x.dtype.is_complex:
+        if not is_forward:
+            return _by_rows(y, x)
+        y = real(y)
+        return complex(_by_columns(y, x, 1), negative(_by_columns(y, x, 1j)))
+    if y.dtype.is_complex and not is_forward:
+        return complex(_by_rows(real(y), x), _by_rows(imag(y), x))
     return _by_columns(y, x) if is_forward else _by_rows(y, x)
 
 
-def _by_columns(y: Tensor, x: Tensor) -> Tensor:
-    """Push unit tangents of x forward; the columns then come first."""
+def _by_columns(y: Tensor, x: Tensor, unit: Scalar = 1) -> Tensor:
+    """Push unit tangents of x forward, times `unit`; the columns then come first."""
     tangent = identity(filled_like(x, 0))
     (pushed,) = jvp(y, x, tangent)
-    columns = sparse_columns(pushed, tangent)
+    columns = sparse_columns(pushed, tangent) if unit == 1 else None
     if columns is None:
-        (columns,) = batch([pushed], {tangent: _units(x)}, x.type.size)
+        units = _units(x) if unit == 1 else multiply(_units(x), unit)
+        (columns,) = batch([pushed], {tangent: units}, x.type.size)
     spread = reshape(columns, (*x.shape, *y.shape))
     return permute_dims(spread, [*range(x.ndim, spread.ndim), *range(x.ndim)])
 
@@ -197,4 +228,5 @@ def _units(like: Tensor) -> Tensor:
 
 
 def _zeros(y: Tensor, x: Tensor) -> Tensor:
-    return filled((*y.shape, *x.shape), 0, x.dtype)
+    is_complex = x.dtype.is_complex or y.dtype.is_complex
+    return filled((*y.shape, *x.shape), 0, x.dtype.complex if is_complex else x.dtype)

@@ -127,3 +127,40 @@ def test_what_the_library_refuses_is_said():
 def test_dlpack_is_not_needed_for_arrays_of_numpy(dtype):
     given = np.arange(3).astype(dtype)
     np.testing.assert_array_equal(sg.run(sg.from_dlpack(given)), given)
+
+
+IN_LISTS: list[tuple[Any, str]] = [
+    ([np.zeros(2), np.ones(2)], "float64"),
+    ((np.arange(3), np.arange(3)), "int64"),
+    ([[np.array([1, 2], "int8")], [np.array([3, 4], "int8")]], "int8"),
+    ([np.array(2.0), np.array(3.0)], "float64"),
+    ([np.zeros(2, "float32"), np.zeros(2)], "float64"),
+    ([np.zeros(2, "float16"), [1.5, 2]], "float16"),
+    ([np.array([1, 2], "int8"), [1.5, 2]], "float32"),
+    ([np.zeros(1, "float32"), [1j]], "complex64"),
+    ([array("d", [1.0]), array("d", [2.0])], "float64"),
+    ([1.5, 2], "float32"),
+    ([[True], [2]], "int32"),
+    ([], "float32"),
+]
+
+
+@pytest.mark.parametrize(("value", "dtype"), IN_LISTS)
+def test_arrays_in_lists_keep_their_dtype(value, dtype):
+    for found in (sg.constant(value), sg.variable(value)):
+        assert found.dtype.name == dtype
+    np.testing.assert_array_equal(sg.run(sg.constant(value)), np.asarray(value))
+
+
+def test_arrays_in_lists_keep_their_dtype_as_operands():
+    assert sg.asarray([np.array([1], "int8")]).dtype.name == "int8"
+    assert sg.asarray([[1]]).dtype.name == "int64"
+    x = sg.placeholder((2,))
+    with pytest.warns(sg.PromotionWarning, match="makes float64"):
+        assert (x * [np.ones(2)]).dtype.name == "float64"
+    assert (x * [1.0, 2.0]).dtype.name == "float32"
+
+
+def test_arrays_in_lists_that_have_no_dtype_in_common_are_refused():
+    with pytest.raises(sg.DTypeError, match="uint64 and int64 have no common dtype"):
+        sg.constant([np.array([1], "uint64"), np.array([-1], "int64")])

@@ -254,6 +254,54 @@ def test_equal_eigenvalues_give_no_number_where_their_vectors_matter():
     assert not np.isfinite(found).all()
 
 
+def _exponential(x: Any) -> Any:
+    """Return the exponential of a symmetric matrix by its eigenvectors."""
+    values, vectors = LINALG.eigh(x)
+    return (vectors * sg.astype(sg.exp(values), vectors.dtype)) @ sg.conj(vectors.mT)
+
+
+def _by_singular_vectors(x: Any) -> Any:
+    """Return x of its singular vectors alone: they turn, and what they make does not."""
+    u, s, vh = LINALG.svd(x, full_matrices=False)
+    return (u * sg.astype(sg.stop_gradient(s), u.dtype)) @ vh
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("function", [_exponential, _by_singular_vectors])
+def test_functions_of_matrices_with_equal_eigenvalues_give_no_number(function, dtype):
+    # Their gradients at ones are not those of fixed vectors, which have zeros off the diagonal.
+    x, v = sg.placeholder((3, 3), dtype), sg.placeholder((3, 3), dtype)
+    y = function(x)
+    (g,) = sg.gradients(sg.sum(sg.real(y) * np.arange(9.0).reshape(3, 3)), [x])
+    (tangent,) = sg.jvp([y], [x], [v])
+    step = sg.compile([x, v], [g, tangent], opt_level=0)
+    equals, apart, ones = (np.asarray(a, dtype) for a in (np.eye(3), np.diag([1, 2, 4]), 1))
+    along = np.broadcast_to(ones, (3, 3))
+    for found in step(equals, along):
+        assert not np.isfinite(found).all()
+    for found in step(apart, along):
+        assert np.isfinite(found).all()
+
+
+def test_a_change_that_does_not_turn_equal_vectors_has_its_tangent():
+    x, v = sg.placeholder((3, 3), "float64"), sg.placeholder((3, 3), "float64")
+    (tangent,) = sg.jvp([_exponential(x)], [x], [v])
+    change = np.diag([1.0, 2.0, 3.0])
+    found = sg.compile([x, v], tangent, opt_level=0)(np.eye(3), change)
+    np.testing.assert_allclose(found, np.e * change, atol=1e-15)
+
+
+def test_a_vector_beside_those_of_equal_eigenvalues_has_its_gradient():
+    a, weights = np.diag([1.0, 1.0, 3.0]), np.arange(3.0)
+    found = _gradient(lambda x: LINALG.eigh(x).eigenvectors[:, 2] ** 2 @ weights, a + 0.0)
+    np.testing.assert_array_equal(found, np.zeros((3, 3)))
+    turned = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    near = turned @ np.diag([1.0, 1.5, 3.0]) @ turned.T
+    sg.testing.check_gradients(
+        lambda x: LINALG.eigh(x + x.mT).eigenvectors[:, 2] ** 2 @ weights, [near]
+    )
+
+
 def test_a_matrix_without_inverse_has_infinite_gradients_and_its_neighbours_do_not():
     a = np.stack([np.eye(2), np.zeros((2, 2))])
     found = _gradient(lambda x: LINALG.slogdet(x).logabsdet, a)

@@ -318,3 +318,44 @@ def test_jacobians_and_hessians_of_a_nest_are_in_that_nest(x):
     assert sg.hessians(y, {"x": x, "w": w})["w"].shape == (2, 2)
     with pytest.raises(TypeError, match=r"x\['i'\]\[0\] is i32"):
         sg.jacobian(y, {"i": (sg.constant(3),)})
+
+
+Z = np.array([1 + 2j, 3 - 1j])
+COMPLEX: dict[str, tuple[Callable[[Tensor], Tensor], Array]] = {
+    "of a real y": (lambda z: sg.abs(z) ** 2, np.diag(2 * np.conj(Z))),
+    "of conjugates": (lambda z: sg.conj(z) * 1j, np.diag([1j, 1j]).conj()),
+    "of squares": (lambda z: z * z, np.diag(2 * Z)),
+    "of a real part": (lambda z: sg.conj(z) * z, np.diag(2 * np.conj(Z))),
+}
+
+
+@pytest.mark.parametrize("rows", ["fewer", "as many", "more"])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_rows_of_a_complex_jacobian_are_gradients_however_many_there_are(name, rows):
+    function, wanted = COMPLEX[name]
+    z = sg.placeholder((2,), "complex128")
+    picked = {"fewer": [1], "as many": [0, 1], "more": [0, 1, 1]}[rows]
+    y = sg.take(function(z), sg.constant(picked))
+    found = value(sg.jacobian(y, z), {z: Z})
+    np.testing.assert_allclose(found, wanted[picked], rtol=1e-14)
+    for row, element in zip(found, picked, strict=True):
+        (g,) = sg.gradients(sg.real(function(z)[element]), z)
+        np.testing.assert_allclose(row, value(g, {z: Z}), rtol=1e-14)
+
+
+@pytest.mark.parametrize("rows", [[1], [0, 1, 1]])
+def test_a_complex_y_has_the_derivatives_of_both_parts_by_a_real_x(rows):
+    x = sg.placeholder((2,), "float64")
+    y = sg.take(sg.complex(x, x**3), sg.constant(rows))
+    found = value(sg.jacobian(y, x), {x: np.array([1.0, 2.0])})
+    np.testing.assert_allclose(found, np.diag([1 + 3j, 1 + 12j])[rows], rtol=1e-14)
+    none = sg.jacobian(y, sg.placeholder((2,), "float64"))
+    assert none.dtype.name == "complex128"
+    assert none.shape == (len(rows), 2)
+
+
+def test_complex_numbers_have_no_sparse_jacobian():
+    z, x = sg.placeholder((2,), "complex128"), sg.placeholder((2,), "float64")
+    for y, source in ((sg.abs(z), z), (sg.complex(x, x), x)):
+        with pytest.raises(sg.DTypeError, match=r"c128\[2\] is complex, with sparsity"):
+            sg.jacobian(y, source, sparsity="auto")
