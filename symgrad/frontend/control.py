@@ -6,6 +6,7 @@ is in `symgrad/graph/ops/branches.py`. Loops are in `symgrad/frontend/iteration.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.frontend.growth import growing_leaves, grown
-from symgrad.frontend.nests import Nest, flatten, unflatten
+from symgrad.frontend.nests import Nest, describe, flatten, unflatten
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.given_arrays import as_int
@@ -27,6 +28,8 @@ from symgrad.graph.ops.structure import reshape
 from symgrad.suggestions import known_as
 
 AnyFunction = Callable[..., Any]
+
+_CAPTURES = "it takes no arguments: tensors from around may be used inside"
 
 
 @known_as("if_else", "ifelse")
@@ -44,6 +47,9 @@ def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | Non
     array(-2., dtype=float32)
     """
     require_callables("cond", true_fn=true_fn, false_fn=false_fn)
+    if isinstance(name, Tensor):
+        problem = f"name is {name!r}, not a string"
+        raise DTypeError("cond", problem, hint=f"of a branch, {_CAPTURES}", source=user_source())
     if not isinstance(pred, Tensor):
         raise DTypeError(
             "cond",
@@ -124,7 +130,7 @@ def _choose(op: str, index: Tensor, functions: Mapping[str, AnyFunction], name: 
     growing: list[bool] = []
     for region, function in zip(traced, functions.values(), strict=True):
         with region.open():
-            result = function()
+            result = called(op, region.region.name, function, (), _CAPTURES)
             growing = growing_leaves(result)
             flat, nest = flatten(result)
         leaves.append(flat)
@@ -174,7 +180,7 @@ def _check_nests(
         if nest != nests[0]:
             raise DTypeError(
                 op,
-                f"{labels[0]} returns {nests[0]} and {label} {nest}",
+                f"{labels[0]} returns {describe(nests[0])} and {label} {describe(nest)}",
                 source=user_source(),
             )
 
@@ -200,6 +206,31 @@ def require_callables(op: str, **functions: Any) -> None:
     for label, function in functions.items():
         if not callable(function):
             raise DTypeError(op, f"{label} is {function!r}, not a function", source=user_source())
+
+
+def called(op: str, label: str, function: AnyFunction, arguments: Sequence[Any], hint: str) -> Any:
+    """Return what a user's function gives; `DTypeError` if it takes other arguments than these."""
+    try:
+        return function(*arguments)
+    except TypeError as error:
+        problem = _does_not_take(function, arguments)
+        if problem is None:
+            raise
+        raise DTypeError(op, f"{label}{problem}", hint=hint, source=user_source()) from error
+
+
+def _does_not_take(function: AnyFunction, arguments: Sequence[Any]) -> str | None:
+    """Return what is wrong with a call of `function`; None if arguments fit, or none can tell."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # one that is written in C
+        return None
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        count = f"{len(arguments)} argument{'s' * (len(arguments) != 1)}"
+        return f"{signature} is called with {count}"
+    return None
 
 
 def scalar_tensor(op: str, label: str, value: Any) -> Tensor:
