@@ -92,9 +92,9 @@ def cross_entropy(
     Finite for logits of any finite size. The gradient is the softmax less the labels. Of the dtype
     of `logits`, or what that and probabilities promote to; integers become float32. Raises
     `ShapeError` if integer labels do not have one axis less than the logits, probabilities not as
-    many, or the weights are no vector of one a class, `DTypeError` for labels of another kind and for `ignore_index` beside
-    probabilities, `GraphError` for a smoothing outside [0, 1], and `IndexOutOfRangeError` for a
-    label of no class when the program runs.
+    many, or the weights are no vector of one a class, `DTypeError` for labels of another kind and
+    for `ignore_index` beside probabilities, `GraphError` for a smoothing outside [0, 1], and
+    `IndexOutOfRangeError` for a label of no class when the program runs.
     """
     op = "cross_entropy"
     logits, labels = float_operand(logits), as_tensor(labels)
