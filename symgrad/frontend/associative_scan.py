@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
-from symgrad.frontend.control import AnyFunction, require_callables
+from symgrad.frontend.control import require_callables
 from symgrad.frontend.iteration import scan
 from symgrad.frontend.nests import Nest, describe, flatten, unflatten
 from symgrad.frontend.segments import read_checkpoint
+from symgrad.frontend.user_functions import AnyFunction
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.padding import pad

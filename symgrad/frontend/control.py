@@ -6,8 +6,7 @@ is in `symgrad/graph/ops/branches.py`. Loops are in `symgrad/frontend/iteration.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.frontend.growth import growing_leaves, grown
 from symgrad.frontend.nests import Nest, describe, flatten, unflatten
+from symgrad.frontend.user_functions import AnyFunction, called
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.given_arrays import as_int
@@ -26,8 +26,6 @@ from symgrad.graph.ops.comparison import logical_not
 from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import reshape
 from symgrad.suggestions import known_as
-
-AnyFunction = Callable[..., Any]
 
 _CAPTURES = "it takes no arguments: tensors from around may be used inside"
 
@@ -206,31 +204,6 @@ def require_callables(op: str, **functions: Any) -> None:
     for label, function in functions.items():
         if not callable(function):
             raise DTypeError(op, f"{label} is {function!r}, not a function", source=user_source())
-
-
-def called(op: str, label: str, function: AnyFunction, arguments: Sequence[Any], hint: str) -> Any:
-    """Return what a user's function gives; `DTypeError` if it takes other arguments than these."""
-    try:
-        return function(*arguments)
-    except TypeError as error:
-        problem = _does_not_take(function, arguments)
-        if problem is None:
-            raise
-        raise DTypeError(op, f"{label}{problem}", hint=hint, source=user_source()) from error
-
-
-def _does_not_take(function: AnyFunction, arguments: Sequence[Any]) -> str | None:
-    """Return what is wrong with a call of `function`; None if arguments fit, or none can tell."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # one that is written in C
-        return None
-    try:
-        signature.bind(*arguments)
-    except TypeError:
-        count = f"{len(arguments)} argument{'s' * (len(arguments) != 1)}"
-        return f"{signature} is called with {count}"
-    return None
 
 
 def scalar_tensor(op: str, label: str, value: Any) -> Tensor:

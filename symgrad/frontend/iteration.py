@@ -13,8 +13,6 @@ from typing import Any
 
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.frontend.control import (
-    AnyFunction,
-    called,
     require_bool,
     require_callables,
     scalar_tensor,
@@ -24,6 +22,7 @@ from symgrad.frontend.growth import grow_for_loop, growing_leaves, require_no_gr
 from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, unflatten
 from symgrad.frontend.range_trips import not_an_integer, read_range
 from symgrad.frontend.segments import read_checkpoint, run_in_segments, scan_in_segments
+from symgrad.frontend.user_functions import AnyFunction, called
 from symgrad.frontend.while_trips import Trace
 from symgrad.graph import dtypes
 from symgrad.graph.given_arrays import as_int

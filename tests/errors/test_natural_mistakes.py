@@ -138,3 +138,25 @@ def test_logits_and_labels_that_are_exchanged():
           --> <here>
           hint: logits come first, and class numbers are integers
     """)  # fmt: skip
+
+
+def test_a_gradient_of_a_function_that_takes_one_cotangent_of_two():
+    @sg.custom_gradient
+    def twice(x):
+        return (x * 2, x * 3), lambda dy: dy
+
+    y, _ = twice(X)
+    with pytest.raises(TypeError) as caught:
+        sg.gradients(y, X)
+    first, *_, last = str(caught.value).splitlines()
+    assert first == "custom_gradient: the gradient of twice(dy) is called with 2 arguments"
+    assert last == "  hint: it is given one cotangent for each result"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("custom_vjp", "sg.custom_gradient"), ("tensor", "sg.constant"), ("PRNGKey", "sg.random.key")],
+)
+def test_names_of_other_libraries(name, meant):
+    with pytest.raises(AttributeError, match=rf"did you mean {meant}\?$"):
+        getattr(sg, name)
