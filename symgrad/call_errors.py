@@ -36,6 +36,7 @@ _OF_PYTHON = (
 
 # Ops, methods, and what converts arguments: subjects that say less than the function called.
 _PARTS = {"dtype"}
+_OF_PROGRAMS = {"graph", "Graph"}  # of what a call makes of tensors: about any line
 _WRAPPED: set[Callable[..., Any]] = set()  # methods that are wrapped
 
 
@@ -95,6 +96,8 @@ def _refuse(
 
 def _is_of_part(error: SymgradError) -> bool:
     """Return whether an error that is being handled names a function that only we have called."""
+    if error.subject in _OF_PROGRAMS:
+        return not is_raised_below(error)
     if error.subject not in _PARTS and not is_public_name(error.subject):
         return False
     given, here = error.source, user_source()

@@ -169,6 +169,10 @@ def _misfit(
     named = [p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     ordered = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     takes = ", ".join(_as_written(p) for p in taken) or "none"
+    unplaced = [p.name for p in taken if p.kind is p.POSITIONAL_ONLY and p.name in given]
+    if unplaced:
+        problem = f"{unplaced[0]!r} is given by its name and can be by position only"
+        return ArgumentError(subject, f"{problem}; there are {takes}", source=user_source())
     unknown = [keyword for keyword in given if keyword not in named]
     if unknown and not any(p.kind is p.VAR_KEYWORD for p in taken):
         return unknown_keyword(subject, unknown[0], named)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, user_source
-from symgrad.frontend.control import AnyFunction, require_callables
+from symgrad.frontend.control import require_callables
 from symgrad.frontend.iteration import scan
-from symgrad.frontend.nests import Nest, flatten, unflatten
+from symgrad.frontend.nests import Nest, describe, flatten, unflatten
 from symgrad.frontend.segments import read_checkpoint
+from symgrad.frontend.user_functions import AnyFunction
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, normalize_axis
 from symgrad.graph.ops.padding import pad
@@ -92,7 +93,8 @@ def _combining(f: AnyFunction, nest: Nest, axis: int) -> Combine:
     def combine(a: Leaves, b: Leaves) -> Leaves:
         results, given_back = flatten(f(unflatten(nest, a), unflatten(nest, b)))
         if given_back != nest:
-            raise GraphError(OP, f"f gives {given_back}, and xs are {nest}", source=user_source())
+            problem = f"f gives {describe(given_back)}, and xs are {describe(nest)}"
+            raise GraphError(OP, problem, source=user_source())
         tensors = [as_tensor(result) for result in results]
         for number, (taken, made) in enumerate(zip(a, tensors, strict=True)):
             if made.dtype != taken.dtype:

@@ -6,14 +6,15 @@ is in `symgrad/graph/ops/branches.py`. Loops are in `symgrad/frontend/iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DTypeError, GraphError, ShapeError, SymgradError, user_source
 from symgrad.frontend.growth import growing_leaves, grown
-from symgrad.frontend.nests import Nest, flatten, unflatten
+from symgrad.frontend.nests import Nest, describe, flatten, unflatten
+from symgrad.frontend.user_functions import AnyFunction, called
 from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.given_arrays import as_int
@@ -26,7 +27,7 @@ from symgrad.graph.ops.indexing import as_int64
 from symgrad.graph.ops.structure import reshape
 from symgrad.suggestions import known_as
 
-AnyFunction = Callable[..., Any]
+_CAPTURES = "it takes no arguments: tensors from around may be used inside"
 
 
 @known_as("if_else", "ifelse")
@@ -44,6 +45,9 @@ def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | Non
     array(-2., dtype=float32)
     """
     require_callables("cond", true_fn=true_fn, false_fn=false_fn)
+    if isinstance(name, Tensor):
+        problem = f"name is {name!r}, not a string"
+        raise DTypeError("cond", problem, hint=f"of a branch, {_CAPTURES}", source=user_source())
     if not isinstance(pred, Tensor):
         raise DTypeError(
             "cond",
@@ -124,7 +128,7 @@ def _choose(op: str, index: Tensor, functions: Mapping[str, AnyFunction], name: 
     growing: list[bool] = []
     for region, function in zip(traced, functions.values(), strict=True):
         with region.open():
-            result = function()
+            result = called(op, region.region.name, function, (), _CAPTURES)
             growing = growing_leaves(result)
             flat, nest = flatten(result)
         leaves.append(flat)
@@ -174,7 +178,7 @@ def _check_nests(
         if nest != nests[0]:
             raise DTypeError(
                 op,
-                f"{labels[0]} returns {nests[0]} and {label} {nest}",
+                f"{labels[0]} returns {describe(nests[0])} and {label} {describe(nest)}",
                 source=user_source(),
             )
 

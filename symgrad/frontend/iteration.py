@@ -13,16 +13,16 @@ from typing import Any
 
 from symgrad.errors import GraphError, ShapeError, user_source
 from symgrad.frontend.control import (
-    AnyFunction,
     require_bool,
     require_callables,
     scalar_tensor,
     with_dtype,
 )
 from symgrad.frontend.growth import grow_for_loop, growing_leaves, require_no_growth
-from symgrad.frontend.nests import Nest, flatten, flatten_as, unflatten
+from symgrad.frontend.nests import Nest, describe, flatten, flatten_as, unflatten
 from symgrad.frontend.range_trips import not_an_integer, read_range
 from symgrad.frontend.segments import read_checkpoint, run_in_segments, scan_in_segments
+from symgrad.frontend.user_functions import AnyFunction, called
 from symgrad.frontend.while_trips import Trace
 from symgrad.graph import dtypes
 from symgrad.graph.given_arrays import as_int
@@ -40,6 +40,8 @@ from symgrad.graph.ranges import range_of
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.types import UNBOUNDED, TensorType
 from symgrad.suggestions import known_as
+
+_SPREAD = "it is called as f(*loop_vars); a dict, or a nest within the list, is one argument"
 
 
 @known_as("whileloop")
@@ -78,14 +80,15 @@ def while_loop(
     count = len(initial)
 
     def condition(*params: Tensor) -> Tensor:
-        test = scalar_tensor("while_loop", "cond", cond(*unflatten(nest, params[:count])))
+        holds = called("while_loop", "cond", cond, unflatten(nest, params[:count]), _SPREAD)
+        test = scalar_tensor("while_loop", "cond", holds)
         require_bool("while_loop", "cond", test)
         if bound is None:
             return test
         return logical_and(test, less(params[count], as_tensor(bound, dtypes.int64)))
 
     def step(*params: Tensor) -> list[Tensor]:
-        result = body(*unflatten(nest, params[:count]))
+        result = called("while_loop", "body", body, unflatten(nest, params[:count]), _SPREAD)
         following = _following("while_loop", _as_arguments(result)[0], nest, initial)
         return following if bound is None else [*following, _next(params[count])]
 
@@ -123,11 +126,9 @@ def _check_invariants(invariants: Any, loop_vars: Any, initial: Sequence[Tensor]
     try:
         shapes = flatten_as(nest, invariants)
     except ValueError as error:
-        raise GraphError(
-            "while_loop",
-            f"shape_invariants do not have the nest {nest} of the loop variables: {error}",
-            source=user_source(),
-        ) from error
+        wanted = f"the nest {describe(nest)} of the loop variables"
+        problem = f"shape_invariants do not have {wanted}: {error}"
+        raise GraphError("while_loop", problem, source=user_source()) from error
     for position, (shape, tensor) in enumerate(zip(shapes, initial, strict=True)):
         if shape is None:
             continue
@@ -210,7 +211,7 @@ def _following(op: str, result: Any, nest: Nest, initial: Sequence[Tensor]) -> l
     if found != nest:
         raise GraphError(
             op,
-            f"the body gives {found}, and the loop variables are {nest}",
+            f"the body gives {describe(found)}, and the loop variables are {describe(nest)}",
             source=user_source(),
         )
     return [with_dtype(v, t.dtype) for v, t in zip(leaves, initial, strict=True)]
@@ -259,7 +260,8 @@ def fori_loop(
 
     def step(*params: Tensor) -> list[Tensor]:
         *values, i = params
-        result = body(i, unflatten(nest, values))
+        given = (i, unflatten(nest, values))
+        result = called("fori_loop", "body", body, given, "it is called as body(i, value)")
         return [*_following("fori_loop", result, nest, initial), _next(i)]
 
     variables = [*initial, start]
@@ -312,7 +314,8 @@ def scan(
     nests_of_y: list[Nest] = []
 
     def step(*params: Tensor) -> list[Tensor]:
-        result = f(unflatten(nest, params[:width]), unflatten(xs_nest, params[width:]))
+        given = (unflatten(nest, params[:width]), unflatten(xs_nest, params[width:]))
+        result = called("scan", "f", f, given, "it is called as f(carry, x)")
         if not isinstance(result, list | tuple) or len(result) != 2:
             raise GraphError("scan", f"f gives {result!r}, not (carry, y)", source=user_source())
         ys, nest_of_y = flatten(result[1])

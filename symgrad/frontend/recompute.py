@@ -10,8 +10,9 @@ import functools
 from typing import Any
 
 from symgrad.frontend.call_arguments import CallArguments
-from symgrad.frontend.control import AnyFunction, require_callables
+from symgrad.frontend.control import require_callables
 from symgrad.frontend.nests import Nest, flatten, unflatten
+from symgrad.frontend.user_functions import AnyFunction
 from symgrad.graph.nested import Traced, inline
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor

@@ -28,7 +28,7 @@ from symgrad.graph.types import (
 )
 
 
-@public(known_as=["input", "tensor"])
+@public(known_as=["input"])
 def placeholder(
     shape: Sequence[int | str | Size | None],
     dtype: DTypeLike = "float32",

@@ -299,6 +299,20 @@ class Tensor(Operators["Tensor"], ArrayMethods["Tensor"], OnDevice, Immutable):
     def __getitem__(self, key: Any) -> Tensor:
         return self._call("getitem", key)
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise self._never_changes("set", "x.at[index].set(value) is a new tensor")
+
+    def __delitem__(self, key: Any) -> None:
+        raise self._never_changes("deleted", "sg.concat joins what is left of it")
+
+    def _never_changes(self, done: str, instead: str) -> DTypeError:
+        return DTypeError(
+            self.node.op,
+            f"an element of {self.type} cannot be {done}, since tensors never change",
+            hint=instead,
+            source=user_source(),
+        )
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return provided("array_namespace")(api_version)
 
@@ -333,6 +347,11 @@ class Tensor(Operators["Tensor"], ArrayMethods["Tensor"], OnDevice, Immutable):
 
     def __complex__(self) -> complex:
         raise self._no_value("a complex", "compile the graph and call it, or use sg.run")
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise self._no_value(f"a text {spec!r}", "compile the graph and call it, or use sg.run")
+        return str(self)
 
     def __len__(self) -> int:
         if self.ndim and isinstance(self.shape[0], int):

@@ -33,6 +33,7 @@ from symgrad.graph.rounding import convert_numbers
 from symgrad.graph.sizes import Dim, Size
 from symgrad.graph.spread_numbers import number_beside
 from symgrad.graph.types import Array, ArrayLiteral, Shape, TensorType
+from symgrad.suggestions import known_as
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 Scalar = bool | int | float | complex
@@ -40,6 +41,7 @@ _NUMBERS: dict[str, Scalar] = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 _RANKS = {"bool": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
 
 
+@known_as("tensor")
 def constant(value: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Tensor:
     """Make a constant of `value`, a scalar, a nest of lists or an array.
 

@@ -91,10 +91,10 @@ def cross_entropy(
 
     Finite for logits of any finite size. The gradient is the softmax less the labels. Of the dtype
     of `logits`, or what that and probabilities promote to; integers become float32. Raises
-    `ShapeError` if integer labels do not have one axis less than the logits or the weights are no
-    vector of one a class, `DTypeError` for labels of another kind and for `ignore_index` beside
-    probabilities, `GraphError` for a smoothing outside [0, 1], and `IndexOutOfRangeError` for a
-    label of no class when the program runs.
+    `ShapeError` if integer labels do not have one axis less than the logits, probabilities not as
+    many, or the weights are no vector of one a class, `DTypeError` for labels of another kind and
+    for `ignore_index` beside probabilities, `GraphError` for a smoothing outside [0, 1], and
+    `IndexOutOfRangeError` for a label of no class when the program runs.
     """
     op = "cross_entropy"
     logits, labels = float_operand(logits), as_tensor(labels)
@@ -108,6 +108,10 @@ def cross_entropy(
             problem = f"labels: {labels.type} are probabilities, of which ignore_index tells none"
             raise DTypeError(op, problem, source=user_source())
         logits, labels = promote_operands(op, logits, labels)
+        if labels.ndim != logits.ndim:
+            problem = f"labels: {labels.type} are not of the shape of logits: {logits.type}"
+            hint = "logits come first, and class numbers are integers"
+            raise ShapeError(op, problem, hint=hint, source=user_source())
         logits, labels = broadcast_together(op, logits=logits, labels=labels)
         shares = _smoothed(labels, label_smoothing, logits, axis)
         if of_class is not None:

@@ -29,12 +29,23 @@ from symgrad.graph.traverse import topological
 from symgrad.graph.types import Array, State
 from symgrad.optim.slots import Slots, slot_dtype
 from symgrad.passes.gradients.reverse_mode import gradients
+from symgrad.suggestions import unknown_attribute
 
 if TYPE_CHECKING:
     from symgrad.distributed.communicator import Communicator
     from symgrad.distributed.shards import ScatterRows
 
 Pair = tuple[Tensor, Variable]
+
+# What an optimizer of PyTorch, Keras or optax has, and what stands for it.
+_INSTEAD = {
+    "init": ".state",
+    "learning_rate": ".lr",
+    "load_state_dict": "sg.restore",
+    "state_dict": ".state",
+    "step": ".minimize",
+    "update": ".apply_gradients",
+}
 
 
 @methods_refuse_arguments
@@ -56,6 +67,14 @@ class Optimizer(OwnsVariables, ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         methods_refuse_arguments(cls)
+
+    if not TYPE_CHECKING:  # which would take every attribute to be there
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # what Python and its tools look for, and mostly do not find
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            known = [*dir(type(self)), *vars(self)]
+            raise unknown_attribute(type(self).__name__, name, known, _INSTEAD)
 
     def __init__(self) -> None:
         self._slots = Slots()

@@ -25,6 +25,7 @@ from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.sizes import Dim
 from symgrad.graph.types import Shape
 from symgrad.records import dataclass, replace
+from symgrad.suggestions import known_as
 
 POSITION_BITS = 40  # of the 64 for draw and position
 
@@ -124,6 +125,7 @@ def as_key(op: str, key: Any) -> Tensor:
     return tensor
 
 
+@known_as("PRNGKey", "manual_seed", "set_seed")
 def key(seed: Any) -> Tensor:
     """Return the random key of a seed: a tensor, from which stateless draws take their bits.
 

@@ -10,7 +10,7 @@ from symgrad.codegen.native.cores import usable_cores
 from symgrad.codegen.schedule.parallelize import Threads
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
-from symgrad.errors import CompileError, DTypeError, user_source
+from symgrad.errors import CompileError, DTypeError, shortened, user_source
 from symgrad.frontend.nests import flatten
 from symgrad.graph.given_arrays import as_int
 from symgrad.graph.graph import Graph, Update, listed_updates
@@ -121,7 +121,8 @@ def _byte_count(memory_limit: int | None) -> int | None:
 
 def _as_input(value: Any) -> Tensor:
     if not isinstance(value, Tensor):
-        raise DTypeError("compile", f"input {value!r} is no placeholder", source=user_source())
+        problem = f"input {shortened(value)} is no placeholder"
+        raise DTypeError("compile", problem, source=user_source())
     return value
 
 
@@ -133,7 +134,7 @@ def _as_update(update: Any) -> Update:
         return Update(variable, as_tensor(value, variable.dtype))
     raise DTypeError(
         "compile",
-        f"{update!r} is neither an Update nor a pair of a variable and its new value",
+        f"{shortened(update)} is neither an Update nor a pair of a variable and its new value",
         source=user_source(),
     )
 

@@ -108,7 +108,7 @@ def test_a_result_that_belongs_to_a_region():
     with pytest.raises(ValueError, match="branch") as caught:
         sg.compile([X], inside)
     assert str(caught.value) == (
-        "graph: <Tensor multiply: f32[2, 3]> belongs to region 'branch' and cannot leave it\n"
+        "compile: <Tensor multiply: f32[2, 3]> belongs to region 'branch' and cannot leave it\n"
         f"  --> {line_of(make, 2)}\n"
         "  hint: return it from 'branch' instead"
     )
@@ -209,11 +209,11 @@ def test_what_is_no_tensor_is_no_output_of_a_graph():
     x = sg.placeholder((2,), name="x")
     number: Any = [1.0]
     assert_refused(lambda: sg.Graph([x, *sg.gradients(x, [sg.constant(1.0)])], [x]), TypeError, """
-        graph: output 1: NoneType is no tensor of a graph
+        Graph: output 1: NoneType is no tensor of a graph
           --> <here>
     """)  # fmt: skip
     assert_refused(lambda: sg.Graph([x], number), TypeError, """
-        graph: input 0: float is no tensor of a graph
+        Graph: input 0: float is no tensor of a graph
           --> <here>
     """)  # fmt: skip
     assert sg.Graph([x * 2], x).inputs == (x,)
@@ -224,7 +224,7 @@ def test_what_is_no_update_of_a_graph():
     nothing: Any = None
     alone: Any = sg.Update(w, x)
     assert_refused(lambda: sg.Graph(x, updates=[nothing]), TypeError, """
-        graph: update 0: NoneType is no Update
+        Graph: update 0: NoneType is no Update
           --> <here>
           hint: sg.Update(variable, value) is one
     """)  # fmt: skip

@@ -213,17 +213,17 @@ def test_an_index_that_a_loss_or_a_layer_looks_up_is_said_by_its_axis():
 
 def test_a_placeholder_that_is_not_fed():
     text = f"""
-        graph: <Tensor y: f32[3]> is needed and not among the inputs
+        %s: <Tensor y: f32[3]> is needed and not among the inputs
           --> {MADE_AT}
           hint: add it to the inputs of compile, or to the feed_dict of run
     """
-    assert_refused(lambda: sg.compile([X], X + Y), ValueError, text)
-    assert_refused(lambda: sg.run(X + Y, {X: ONES}), ValueError, text)
+    assert_refused(lambda: sg.compile([X], X + Y), ValueError, text % "compile")
+    assert_refused(lambda: sg.run(X + Y, {X: ONES}), ValueError, text % "run")
 
 
 def test_an_input_that_is_no_placeholder():
     assert_refused(lambda: sg.compile([X * 2], X), ValueError, """
-        graph: input 0 is <Tensor multiply: f32[2, 3]>, not a placeholder
+        compile: input 0 is <Tensor multiply: f32[2, 3]>, not a placeholder
           --> <here>
     """)  # fmt: skip
     assert_refused(lambda: sg.compile([3], X), TypeError, """
@@ -234,7 +234,7 @@ def test_an_input_that_is_no_placeholder():
 
 def test_an_input_given_twice():
     assert_refused(lambda: sg.compile([X, X], X), ValueError, f"""
-        graph: <Tensor x: f32[2, 3]> is among the inputs twice
+        compile: <Tensor x: f32[2, 3]> is among the inputs twice
           --> {MADE_AT}
     """)  # fmt: skip
 
@@ -307,7 +307,7 @@ def test_a_new_value_of_another_dtype():
 
 def test_a_variable_updated_twice():
     assert_refused(lambda: sg.compile([X], X, [(W, X), (W, X * 2)]), ValueError, """
-        graph: variable 'w' is updated twice
+        compile: variable 'w' is updated twice
           --> <here>
     """)  # fmt: skip
 

@@ -60,6 +60,7 @@ def read_arguments(
     method = AggregationMethod.DEFAULT
     if aggregation_method is not None:
         method = _option("aggregation_method", AggregationMethod, aggregation_method)
+    _require_given("ys", ys)
     tensors = [as_tensor(y) for y in as_list(ys)]
     return GradientArguments(
         ys=tuple(tensors),
@@ -84,11 +85,22 @@ def _option(argument: str, options: type[Option], value: Any) -> Option:
         ) from error
 
 
-def read_xs(xs: Any) -> tuple[list[Tensor], Nest]:
+def _require_given(label: str, value: Any) -> None:
+    """Raise `DTypeError` for None, which is what a function without a `return` gives."""
+    if value is None:
+        raise DTypeError(
+            "gradients", f"{label} is None", hint=f"{label} may be an empty list",
+            source=user_source(),
+        )  # fmt: skip
+
+
+def read_xs(xs: Any, label: str = "xs") -> tuple[list[Tensor], Nest]:
     """Return the leaves of `xs`, a nest, as tensors, and the nest their gradients come back in.
 
     A tensor alone, and the entries of a list or tuple, have theirs in a list, as in TensorFlow.
+    Raises `DTypeError`, which calls them `label`, for None.
     """
+    _require_given(label, xs)
     leaves, nest = flatten(as_list(xs) if is_flat(xs) else xs)
     return [as_tensor(leaf) for leaf in leaves], nest
 
@@ -97,13 +109,11 @@ def is_flat(xs: Any) -> bool:
     """Return whether `xs` is a tensor alone, or a list or tuple of tensors."""
     nest = flatten(xs)[1]
     is_sequence = isinstance(xs, list | tuple)
-    return is_leaf(nest) or xs is None or (is_sequence and all(map(is_leaf, nest.children())))
+    return is_leaf(nest) or (is_sequence and all(map(is_leaf, nest.children())))
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return what a list or tuple holds, nothing for None, and anything else alone."""
-    if value is None:
-        return []
+    """Return what a list or tuple holds, and anything else alone."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, Source, user_source
 from symgrad.frontend.call_arguments import CallArguments
-from symgrad.frontend.control import AnyFunction, require_callables
+from symgrad.frontend.control import require_callables
 from symgrad.frontend.nests import flatten, flatten_with_nones, unflatten
+from symgrad.frontend.user_functions import AnyFunction, called
 from symgrad.graph.build import (
     are_same,
     current_region,
@@ -39,10 +40,12 @@ from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.stand_in import custom_gradient_node, differentiated_inputs
 from symgrad.graph.traverse import operands_of, topological
 from symgrad.records import dataclass
+from symgrad.suggestions import known_as
 
 _SUBJECT = "custom_gradient"
 
 
+@known_as("custom_vjp", "custom_jvp")
 def custom_gradient(f: AnyFunction) -> CustomGradient:
     """Give `f` the gradient it returns: `f(*xs)` is `(ys, grad_fn)`, and the call returns ys.
 
@@ -211,12 +214,16 @@ class _Call:
 
     def _differentiate(self, gs: Sequence[Tensor | None]) -> list[Tensor | None]:
         if not self.variables:
-            return self._of_arguments(self.grad_fn(*gs))
-        returned = self.grad_fn(*gs, variables=list(self.variables))
+            return self._of_arguments(self._returned(gs, {}))
+        returned = self._returned(gs, {"variables": list(self.variables)})
         if not isinstance(returned, tuple | list) or len(returned) != 2:
             raise self._wrong(f"{returned!r}, not those of arguments and those of variables")
         of_arguments, of_variables = returned
         return [*self._of_arguments(of_arguments), *self._of_variables(of_variables)]
+
+    def _returned(self, gs: Sequence[Tensor | None], keywords: Mapping[str, Any]) -> Any:
+        label, hint = f"the gradient of {self.name}", "it is given one cotangent for each result"
+        return called(_SUBJECT, label, self.grad_fn, gs, hint, keywords, self.source)
 
     def _of_arguments(self, returned: Any) -> list[Tensor | None]:
         """Read the gradients of the arguments, of which some may be nests, and some no tensors."""

@@ -38,7 +38,7 @@ from symgrad.graph.ops.scan import scan_op
 from symgrad.graph.ops.stand_in import differentiated_inputs
 from symgrad.graph.ops.while_loop import while_loop_op
 from symgrad.graph.traverse import NOTHING_OUTSIDE, operands_of, topological
-from symgrad.passes.gradients.arguments import is_flat, read_seed, read_xs
+from symgrad.passes.gradients.arguments import as_list, is_flat, read_seed, read_xs
 from symgrad.passes.gradients.forward_control import (
     Push,
     Tangents,
@@ -70,7 +70,7 @@ def jvp(ys: Any, xs: Any, tangents: Any) -> Any:
     Raises `ValueError` for too few or too many tangents and for one of another shape than its x,
     `TypeError` for one of another dtype.
     """
-    outputs, nest = read_xs(ys)
+    outputs, nest = read_xs(ys, "ys")
     sources, given = _read_tangents("jvp", "tangents", xs, tangents)
     with name_scope("jvp"):
         found = push_forward(outputs, sources, given, outer_tensors())
@@ -107,8 +107,7 @@ def _read_tangents(op: str, argument: str, xs: Any, tangents: Any) -> tuple[list
     """Return the xs as tensors, and a tangent for each of them, None for zeros."""
     sources, nest = read_xs(xs)
     if is_flat(xs):
-        # Not by `as_list`: None is one tangent here, and not an empty list.
-        given = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
+        given = as_list(tangents)
         names = [(f"{argument}[{i}]", f"xs[{i}]") for i in range(len(sources))]
         if len(given) != len(sources):
             raise GraphError(

@@ -282,7 +282,8 @@ def test_gradients_of_a_list_a_tuple_or_a_tensor_are_a_list(x):
         assert isinstance(found, list)
         assert len(found) == 1
     assert sg.gradients(y, []) == []
-    assert sg.gradients(y, None) == []
+    with pytest.raises(TypeError, match=r"^gradients: xs is None"):
+        sg.gradients(y, None)
 
 
 def test_gradients_of_a_container_are_one_with_none_where_unconnected(x):
