@@ -266,6 +266,7 @@ def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
             return (
                 f"vectors along {loop.var}: an element costs {beside:.2f} operations there, "
                 f"{alone:.2f} one by one{_interleave_reason(loop, loops[0])}"
+                f"{_last_reason(loop, loops[0])}"
             )
     innermost = loops[-1]
     if any(isinstance(s, Fold) for s in body):
@@ -282,7 +283,6 @@ def _interleave_reason(loop: For, outermost: For) -> str:
         return (
             f"; {loop.interleave} of them at a time, which are no more code: its "
             f"{count_calls(loop.body)} calls of math functions are of one copy of each"
-            f"{_last_reason(loop)}"
         )
     return (
         f"; {loop.interleave} of them at a time, for {body_flops(loop.body)} operations an element "
@@ -290,11 +290,13 @@ def _interleave_reason(loop: For, outermost: For) -> str:
     )
 
 
-def _last_reason(loop: For) -> str:
-    width = loop.vector * loop.interleave
-    if loop.parallel is not None or not repeats_elements(loop, width, calls=True):
-        return ""
-    return f"; the last {width} iterations are one more, though {-loop.extent % width} were taken"
+def _last_reason(loop: For, outermost: For) -> str:
+    calls = calls_often([outermost])
+    for width in (loop.vector * loop.interleave, loop.vector):
+        if loop.parallel is None and repeats_elements(loop, width, calls=calls):
+            again = -loop.extent % width
+            return f"; the last {width} iterations are taken together, {again} of them once more"
+    return ""
 
 
 def _fold_reason(fold: Fold) -> str:
