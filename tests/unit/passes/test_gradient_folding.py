@@ -70,7 +70,7 @@ def test_a_product_with_another_gradient_is_built(x):
 def test_what_is_around_a_branch_is_captured_in_it(x):
     w = sg.placeholder((3,), name="w")
     y = sg.sum(x * w)
-    found = []
+    found: list[sg.Tensor] = []
 
     def branch() -> sg.Tensor:
         found.extend(sg.gradients(y, [x]))
