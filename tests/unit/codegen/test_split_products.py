@@ -93,7 +93,8 @@ def test_split_sums_of_broadcast_operands_agree_with_numpy(dtype, target_name):
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_not_a_byte_outside_the_operands_of_split_sums_is_touched(form, target_name):
     half = half_of(target_name, dtypes.float32)
-    cases = [Case(19, n, k, dtypes.float32, *form) for n, k in ((3 * half, 26), (3 * half - 1, 20))]
+    sizes = (3 * half, 26), (3 * half - 1, 20), (2 * half, 34), (2 * half - 1, 34)
+    cases = [Case(19, n, k, dtypes.float32, *form) for n, k in sizes]
     contractions.check_at_the_brink(cases, target_name)
 
 
@@ -136,6 +137,9 @@ def test_sums_are_split_where_columns_are_one_vector(dtype, target_name):
 def test_a_right_that_few_registers_hold_is_not_split():
     assert Case(16, 16, 16).plan("x86-64-v4").method == "held"
     assert Case(16, 16, 16, lhs="columns").plan("x86-64-v4").method == "split"
+    ragged = Case(24, 14, 34, lhs="columns", rhs="columns")
+    assert ragged.plan("x86-64-v4").method == "held"  # stored where its results are
+    assert replace(ragged, n=16).plan("x86-64-v4").method == "split"
 
 
 @pytest.mark.skipif(target_named("native").architecture != "x86_64", reason="reads its assembly")

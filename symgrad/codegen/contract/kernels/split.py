@@ -37,7 +37,7 @@ Pairs = Literal["terms", "rows"]
 
 
 # Where a line begins that is asked for, and whether it will be written.
-_Asked = tuple[ir.Value, bool]
+_AskedLine = tuple[ir.Value, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,12 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
 
 def _asked_lines(
     builder: ir.IRBuilder, kernel: SplitKernel, places: Sequence[ir.Value], step: ir.Value
-) -> list[_Asked]:
+) -> list[_AskedLine]:
     """Return what a pair of terms asks for: of the tile, and of the next right or both operands."""
     line = kernel.elements.target.memory.line_bytes
     sizes = [kernel.asked // 2 * kernel.elements.stored.itemsize]
     sizes += [kernel.right_lines * line] if kernel.right_lines else kernel.next_bytes
-    lines: list[_Asked] = []
+    lines: list[_AskedLine] = []
     for place, nbytes in zip(places, sizes, strict=True):
         begin = builder.mul(step, index(nbytes))
         for start in range(0, 2 * nbytes, line):
@@ -169,7 +169,7 @@ def _emit_pair(
     kernel: SplitKernel,
     operands: Sequence[ir.Value],
     sums: Sequence[ir.Value],
-    lines: Sequence[_Asked],
+    lines: Sequence[_AskedLine],
 ) -> list[ir.Value]:
     """Add the products of a pair of terms, at once or one after the other, and ask for `lines`."""
     if kernel.pairs == "terms":
@@ -191,7 +191,7 @@ def _emit_products(
     kernel: SplitKernel,
     operands: tuple[ir.Value, Sequence[ir.Value]],
     sums: Sequence[ir.Value],
-    lines: Sequence[_Asked],
+    lines: Sequence[_AskedLine],
 ) -> list[ir.Value]:
     """Add the products of pairs of the left, each of them broadcast, and a row of the right.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from symgrad.codegen.contract.kernels.split import Pairs
 from symgrad.codegen.contract.plans.blocks import has_digits
+from symgrad.codegen.contract.plans.held import can_hold_right
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import (
@@ -40,7 +41,9 @@ def can_split_vectors(plan: ContractPlan, target: Target) -> bool:
     is_fused = target.has_fma and plan.compute.is_float and plan.dtype == plan.compute
     is_narrow = plan.columns < MOST_SPLIT_VECTORS * plan.lanes
     is_wasted = 0 < plan.columns % plan.lanes <= half
-    is_one = plan.columns <= plan.lanes
+    # Rows of a held right are stored where results are, whatever they are long.
+    is_one = plan.columns == plan.lanes or not can_hold_right(plan, target)
+    is_one = is_one and plan.columns <= plan.lanes
     is_paired = plan.k % 2 == 0 and plan.k in SPLIT_TERMS
     far = target.memory.followed_bytes // plan.dtype.itemsize
     are_beside = plan.left.column_stride == 1 or (
