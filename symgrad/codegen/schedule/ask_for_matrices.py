@@ -82,6 +82,8 @@ def _with_asking_products(
     matrices = lines_of_matrices(loop, sizes, memory.line_bytes)
     lines = max((end for _, end in matrices.values()), default=0)
     is_far = sum(params[name].nbytes for name in read) > memory.l2_bytes
+    # Rows are enough for what is written only: stores wait for their lines, and nothing for them.
+    is_far = is_far and any(params[name].mode == "in" for name in read)
     # The second cache of such a processor has twice the bytes that blocks are sized to.
     has_room = lines * memory.line_bytes + scratch <= 2 * memory.l2_bytes
     is_waited_for = _terms(loop.body) < TERMS_OF_BYTE * lines * memory.line_bytes

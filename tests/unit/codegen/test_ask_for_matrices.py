@@ -8,6 +8,7 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.contract.plans.asking_matrices import steps_of_tiles
 from symgrad.codegen.contract.plans.products import product_plan
+from symgrad.codegen.kernel_costs import schedule_text
 from symgrad.codegen.loops.language import For, Index, Kernel, Product
 from symgrad.codegen.loops.next_matrices import (
     asked_by,
@@ -21,6 +22,7 @@ from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.ask_for_matrices import ask_for_matrices
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
@@ -209,10 +211,13 @@ def test_products_share_what_is_asked_for():
         ("(k in 0..64)", "(k in 0..1024)"),
         ("b in 0..128 ordered", "b in 0..128"),
         ("scratch p: f32[8192]", "scratch p: f32[262144]"),  # no room beside them
+        ("x[8192*b]", "x[0]"),  # the only other operand: nothing waits for what is written
     ],
 )
 def test_other_products_ask_for_nothing(what, by):
     text = SCALED.replace(what, by)
+    if by == "x[0]":
+        text = text.replace("w[8192*b]", "w[0]")
     if by.startswith("2"):
         text = text.replace("1048576", "16384")
     assert "asks(" not in print_kernel(ask_for_matrices(parse_kernel(text), CORES))
@@ -262,7 +267,15 @@ def test_a_kernel_says_why_its_rows_ask():
     assert any("ask for the next of 64 matrices, " in reason for reason in reasons)
 
 
-def test_attention_of_128_keys_with_gradients_does_not_ask():
+def test_a_kernel_says_why_its_products_ask():
+    (loop,) = asking_products(SCALED)[0].body
+    kernel = replace(parse_kernel(SCALED), body=(loop,))
+    assert "tile(1x1) asks" in schedule_text(kernel)
+    reasons = schedule_reasons(kernel, CORES)
+    assert any("lines of the next of 128 matrices, one in " in reason for reason in reasons)
+
+
+def test_rows_of_128_keys_with_gradients_do_not_ask():
     q, k, v, g = (sg.placeholder((128, 128, 64), "float32") for _ in range(4))
     y = sg.nn.scaled_dot_product_attention(q, k, v)
     step = sg.compile([q, k, v, g], [y, *sg.gradients(y, [q, k, v], grad_ys=g)], threads=1)
