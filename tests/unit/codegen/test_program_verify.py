@@ -11,6 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.codegen.loops.language import Kernel
+from symgrad.codegen.program import verify
 from symgrad.codegen.program.language import (
     Argument,
     CallInstr,
@@ -57,6 +58,18 @@ def test_what_is_built_is_well_formed(make):
     program = make()
     assert program.instrs
     verify_program(program)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_kernel_beside_those_that_a_pass_hands_on_is_verified(place, monkeypatch):
+    program = _products()
+    verify_program(program)
+    verified: list[Kernel] = []
+    monkeypatch.setattr(verify, "verify_kernel", verified.append)
+    kernels = [*program.kernels]
+    kernels[place] = replace(kernels[place])  # equal, and another one
+    verify_program(replace(program, kernels=tuple(kernels)))
+    assert list(map(id, verified)) == [id(kernels[place])]
 
 
 def _changed(instrs: tuple[Instr, ...], change: Callable[[Instr], Instr]) -> tuple[Instr, ...]:
