@@ -45,8 +45,9 @@ def cond(pred: Any, true_fn: AnyFunction, false_fn: AnyFunction, name: str | Non
     array(-2., dtype=float32)
     """
     require_callables("cond", true_fn=true_fn, false_fn=false_fn)
-    if isinstance(name, Tensor):
-        problem = f"name is {name!r}, not a string"
+    given: Any = name
+    if isinstance(given, Tensor):
+        problem = f"name is {given!r}, not a string"
         raise DTypeError("cond", problem, hint=f"of a branch, {_CAPTURES}", source=user_source())
     if not isinstance(pred, Tensor):
         raise DTypeError(

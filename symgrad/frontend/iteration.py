@@ -80,7 +80,7 @@ def while_loop(
     count = len(initial)
 
     def condition(*params: Tensor) -> Tensor:
-        holds = called("while_loop", "cond", cond, unflatten(nest, params[:count]), _SPREAD)
+        holds = _spread("cond", cond, unflatten(nest, params[:count]))
         test = scalar_tensor("while_loop", "cond", holds)
         require_bool("while_loop", "cond", test)
         if bound is None:
@@ -88,7 +88,7 @@ def while_loop(
         return logical_and(test, less(params[count], as_tensor(bound, dtypes.int64)))
 
     def step(*params: Tensor) -> list[Tensor]:
-        result = called("while_loop", "body", body, unflatten(nest, params[:count]), _SPREAD)
+        result = _spread("body", body, unflatten(nest, params[:count]))
         following = _following("while_loop", _as_arguments(result)[0], nest, initial)
         return following if bound is None else [*following, _next(params[count])]
 
@@ -96,8 +96,7 @@ def while_loop(
     growing = growing_leaves(arguments)
     trace_condition = _trace_of("cond", lambda *params: [condition(*params)])
     start, ranges = grow_for_loop(_trace_of("body", step), start, growing, trace_condition)
-    segment = read_checkpoint("while_loop", checkpoint, capacity)
-    if segment:
+    if segment := read_checkpoint("while_loop", checkpoint, capacity):
         step = _in_segments(condition, step, segment, ranges)
         capacity = -(-capacity // segment)
     traced = trace_condition(start, {})
@@ -106,6 +105,11 @@ def while_loop(
     node = loop(start, traced, body_traced, capacity, name)
     results = node.outputs[1 : 1 + count]
     return unflatten(flatten(loop_vars)[1], results if back_prop else _without_gradients(results))
+
+
+def _spread(label: str, function: AnyFunction, arguments: Sequence[Any]) -> Any:
+    """Return what a function of the loop variables gives."""
+    return called("while_loop", label, function, arguments, _SPREAD)
 
 
 def _without_gradients(results: Sequence[Tensor]) -> list[Tensor]:
@@ -314,7 +318,7 @@ def scan(
     nests_of_y: list[Nest] = []
 
     def step(*params: Tensor) -> list[Tensor]:
-        given = (unflatten(nest, params[:width]), unflatten(xs_nest, params[width:]))
+        given = unflatten(nest, params[:width]), unflatten(xs_nest, params[width:])
         result = called("scan", "f", f, given, "it is called as f(carry, x)")
         if not isinstance(result, list | tuple) or len(result) != 2:
             raise GraphError("scan", f"f gives {result!r}, not (carry, y)", source=user_source())
@@ -331,8 +335,7 @@ def scan(
         types = [*(t.type for t in start), *slices]
         return _traced("body", types, start, step, {**ranges, **of_slices})
 
-    growing = growing_leaves(init)
-    known_trips = trips if isinstance(trips, int) else None
+    growing, known_trips = growing_leaves(init), trips if isinstance(trips, int) else None
     initial, ranges = grow_for_loop(trace, initial, growing, known_trips)
     traced = trace(initial, ranges)
     require_no_growth("scan", traced, growing)

@@ -74,8 +74,8 @@ def cross_entropy(
 ) -> Tensor:
     """Compute `-log(softmax(logits))` at the true class, for each example along the other axes.
 
-    Integer `labels` name the class and have no axis for it; float ones are its probabilities, of
-    the shape of `logits`, and where one is 0 the class may have a logit of -inf.
+    Integer `labels` name the class and have no axis for it; float ones are its probabilities, which
+    broadcast to `logits`, and where one is 0 the class may have a logit of -inf.
 
     - `weights`, a vector, has the weight of each class. With classes as labels the mean divides by
       the sum of the weights of the labels, with probabilities by the number of examples.
@@ -91,8 +91,8 @@ def cross_entropy(
 
     Finite for logits of any finite size. The gradient is the softmax less the labels. Of the dtype
     of `logits`, or what that and probabilities promote to; integers become float32. Raises
-    `ShapeError` if integer labels do not have one axis less than the logits, probabilities not as
-    many, or the weights are no vector of one a class, `DTypeError` for labels of another kind and
+    `ShapeError` if integer labels do not have one axis less than the logits, or probabilities more
+    axes, or the weights are no vector of one a class, `DTypeError` for labels of another kind and
     for `ignore_index` beside probabilities, `GraphError` for a smoothing outside [0, 1], and
     `IndexOutOfRangeError` for a label of no class when the program runs.
     """
@@ -100,18 +100,13 @@ def cross_entropy(
     logits, labels = float_operand(logits), as_tensor(labels)
     axis = normalize_axis(op, axis, logits.ndim)
     of_class = class_weights(op, weights, logits, axis)
-    if not 0 <= label_smoothing <= 1:
-        problem = f"label_smoothing {label_smoothing} is not in [0, 1]"
-        raise GraphError(op, problem, source=user_source())
+    _require_a_share(op, label_smoothing)
     if labels.dtype.is_float:
         if ignore_index is not None:
             problem = f"labels: {labels.type} are probabilities, of which ignore_index tells none"
             raise DTypeError(op, problem, source=user_source())
         logits, labels = promote_operands(op, logits, labels)
-        if labels.ndim != logits.ndim:
-            problem = f"labels: {labels.type} are not of the shape of logits: {logits.type}"
-            hint = "logits come first, and class numbers are integers"
-            raise ShapeError(op, problem, hint=hint, source=user_source())
+        _require_no_more_axes(op, labels, logits)
         logits, labels = broadcast_together(op, logits=logits, labels=labels)
         shares = _smoothed(labels, label_smoothing, logits, axis)
         if of_class is not None:
@@ -126,6 +121,21 @@ def cross_entropy(
     rows, labels, is_counted = _rows_and_labels(op, logits, labels, axis, ignore_index, "logits")
     losses, of_label = _cross_entropies(rows, labels, is_counted, of_class, label_smoothing)
     return _counted(op, losses, reduction, of_label, is_counted)
+
+
+def _require_a_share(op: str, label_smoothing: float) -> None:
+    """Raise `GraphError` for a smoothing that is no share."""
+    if not 0 <= label_smoothing <= 1:
+        problem = f"label_smoothing {label_smoothing} is not in [0, 1]"
+        raise GraphError(op, problem, source=user_source())
+
+
+def _require_no_more_axes(op: str, labels: Tensor, logits: Tensor) -> None:
+    """Raise `ShapeError` for probabilities to which the logits would be repeated."""
+    if labels.ndim > logits.ndim:
+        problem = f"labels: {labels.type} have more axes than logits: {logits.type}"
+        hint = "logits come first, and class numbers are integers"
+        raise ShapeError(op, problem, hint=hint, source=user_source())
 
 
 # Note [Passes of cross-entropy]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -85,7 +87,8 @@ def test_functions_that_take_other_arguments():
           --> <here>
           hint: it takes no arguments: tensors from around may be used inside
     """)  # fmt: skip
-    assert_refused(lambda: sg.cond(holds, lambda a: a, lambda a: a, X), TypeError, """
+    operand: Any = X
+    assert_refused(lambda: sg.cond(holds, lambda a: a, lambda a: a, operand), TypeError, """
         cond: name is <Tensor x: f32[3]>, not a string
           --> <here>
           hint: of a branch, it takes no arguments: tensors from around may be used inside
@@ -93,8 +96,10 @@ def test_functions_that_take_other_arguments():
 
 
 def test_an_error_of_a_body_that_takes_its_arguments_is_left_as_it_is():
+    number: Any = 5
+
     def body(i):
-        return (len(5),)
+        return (len(number),)
 
     with pytest.raises(TypeError, match="len") as caught:
         sg.while_loop(lambda i: i < 3, body, (0,))
@@ -109,7 +114,8 @@ def test_an_array_among_the_inputs_is_not_printed_in_full():
 
 def test_the_name_of_an_argument_that_has_only_a_position():
     given = np.ones(3, "float32")
-    assert_refused(lambda: sg.gradient_descent_update(w=given, dcdw=given, lr=0.1), TypeError, """
+    update: Any = sg.gradient_descent_update
+    assert_refused(lambda: update(w=given, dcdw=given, lr=0.1), TypeError, """
         gradient_descent_update: 'w' is given by its name and can be by position only; there are \
 w, dcdw, lr, inplace, stop_gradients, out
           --> <here>
@@ -117,7 +123,7 @@ w, dcdw, lr, inplace, stop_gradients, out
 
 
 def test_what_optimizers_elsewhere_have():
-    optimizer = sg.optim.SGD(0.1)
+    optimizer: Any = sg.optim.SGD(0.1)
     assert_refused(lambda: optimizer.step(), AttributeError, """
         SGD: there is no attribute 'step'
           --> <here>
@@ -134,7 +140,7 @@ def test_what_optimizers_elsewhere_have():
 def test_logits_and_labels_that_are_exchanged():
     logits, labels = sg.placeholder(("n", 3)), sg.placeholder(("n",), "int64")
     assert_refused(lambda: sg.nn.cross_entropy(labels, logits), ValueError, """
-        cross_entropy: labels: f32[n, 3] are not of the shape of logits: f32[n]
+        cross_entropy: labels: f32[n, 3] have more axes than logits: f32[n]
           --> <here>
           hint: logits come first, and class numbers are integers
     """)  # fmt: skip
