@@ -197,14 +197,14 @@ def _loops(statement: Stmt) -> str:
             vector = f" vector({statement.vector})" if statement.vector > 1 else ""
             if statement.interleave > 1:
                 vector += f" interleave({statement.interleave})"
-            if statement.asks:
-                vector += " asks"
+            if statement.prefetches:
+                vector += " prefetches"
             cut = f" parallel({statement.parallel})" if statement.parts > 1 else ""
             return f"for {statement.extent}{vector}{cut} {inner}".rstrip()
         case Fold():
             inner = " ".join(text for s in statement.body if (text := _loops(s)))
             lanes = f" lanes({statement.lanes})" if statement.lanes > 1 else ""
-            lanes += " asks" * statement.asks
+            lanes += " prefetches" * statement.prefetches
             return f"fold {statement.extent}{lanes} {inner}".rstrip()
         case Prefix():
             lanes = f" lanes({statement.lanes})" if statement.lanes > 1 else ""
@@ -214,7 +214,7 @@ def _loops(statement: Stmt) -> str:
             tile = "x".join(map(str, statement.blocking.tile))
             share = statement.parallel
             cut = "" if share is None else f" parallel({share.axis}, {share.tiles})"
-            cut += "" if statement.asks is None else " asks"
+            cut += "" if statement.prefetches is None else " prefetches"
             return f"product {sizes}x{statement.inner[1]} tile({tile}){cut}"
         case SortRows(rows=rows, length=length, parallel=parallel):
             cut = "" if parallel is None else f" parallel({parallel})"

@@ -31,7 +31,7 @@ class MemoryHierarchy:
     they are those of windows, and `large_terms` where the shared cache does not hold the result;
     and `band_rows`, those of a result whose sums may be unfinished at a time. A sum goes on where
     the block before ended, so its bits do not depend on these. A processor that walks through
-    memory by `followed_bytes` a step, or more, does not fetch ahead by itself: it is asked for what
+    memory by `followed_bytes` a step, or more, does not fetch ahead by itself: it is prefetched what
     comes `steps_ahead`, which is when the second-level cache has it.
     """
 
@@ -82,14 +82,14 @@ class Target:
     multiplies bfloat16 and adds up float32: a dot product of pairs in each lane, a matrix unit, or
     nothing, and then float32 does it.
     `loop_instructions` are those of a loop that the cache of decoded ones holds. A processor that
-    `follows_pages` fetches ahead along a walk across the end of a page, too: others are asked for
+    `follows_pages` fetches ahead along a walk across the end of a page, too: others are prefetched
     the next one. The walk of a load under a mask it does not follow. Where its second-level cache
     `includes_code` of the first one, code that runs from the latter alone leaves both when data
     take its place in the former. One that `meets_products_late` has a small product of a batch in
-    no near cache when it gets there: the tiles of the one before ask for it. One that `issues_few`
+    no near cache when it gets there: the tiles of the one before prefetch it. One that `issues_few`
     instructions, four at a time, has little to spare for more than two multiply-adds and a load.
     One that `gathers_slowly` loads lanes by themselves in less time. One that brings panels late
-    from the second-level cache is asked for what lies `near_ahead` bytes further on, if not 0. One
+    from the second-level cache is prefetched what lies `near_ahead` bytes further on, if not 0. One
     that `streams_stacks` stores what a loop records past caches that do not hold it. One that
     `shares_slowly` waits long for what its shared cache has. One that `shuffles_singly` has one
     unit for shuffles, which multiplies as well; others put what is loaded into half a vector, too.
@@ -270,12 +270,12 @@ _AARCH64 = ("generic", "+neon,+fp-armv8", 16, 32, True, True)
 
 TARGET_NAMES = ("native", *_X86, "aarch64")
 
-# Of these it was measured: long loops that ask for the next page take 1.1 times as long, and small
-# products of a megabyte up to 1.1 times as long if code is not asked for.
+# Of these it was measured: long loops that prefetch the next page take 1.1 times as long, and small
+# products of a megabyte up to 1.1 times as long if code is not prefetched.
 _ZEN_5 = frozenset({"znver5"})
 # And of the second of these, which are one core: small products of a megabyte take up to 1.25 times
-# as long if none asks for the next, and up to 1.07 times with loops of single steps; large ones up
-# to 1.05 times if the nearest cache is not asked for what lies so many bytes further in a panel.
+# as long if none prefetches the next, and up to 1.07 times with loops of single steps; large ones up
+# to 1.05 times if the nearest cache is not prefetched what lies so many bytes further in a panel.
 _SKYLAKE_SERVERS = frozenset({"skylake-avx512", "cascadelake", "cooperlake"})
 _NEAR_AHEAD = 512
 # Intel lists these as slowed down by microcode against Gather Data Sampling (CVE-2022-40982). Of

@@ -102,7 +102,7 @@ LEAST_SPLIT_CYCLES = 10_000  # of all rows together, for which code of one row i
 ROWS_A_STAGE, LEAST_PIPELINED, SHARE_HELD = 8, 8, 0.75
 SHARE_OF_ROWS_APART, MOST_ROWS_ON_THEIR_WAY = 0.75, 2  # of L1: what stages 2 rows or 1 apart reach
 SHARE_OF_ROWS_TOGETHER = 0.625  # of L1: what all stages reach at once of more rows than it has ways
-SHARE_OF_COLUMN_SUMS, SHARE_OF_ROWS_ASKED = 0.5, 0.25  # of L1; of L2, by next rows of windows
+SHARE_OF_COLUMN_SUMS, SHARE_OF_ROWS_PREFETCHED = 0.5, 0.25  # of L1; of L2, by next rows of windows
 LEAST_DISTRIBUTED_FLOPS = 12  # of what is computed once a row: as much as of a vector of rows
 
 # Channels and filters from which a convolution transposes operands whose channels come first; with
@@ -157,20 +157,20 @@ BYTES_OF_BLOCKED_ROW = 4096
 # Two kernels that sweep over the same rows are fused if these are more than the first cache holds,
 # and those that are read again at a time are less than the next one does: up to so many statements.
 BYTES_SWEPT, STATEMENTS_SWEPT = 256 << 10, 512
-# Bytes of a row from which on another is asked for while this is swept several times; fewer where
+# Bytes of a row from which on another is prefetched while this is swept several times; fewer where
 # they are of one array, and so far ahead. Lines of a matrix with each row, its terms for each byte.
-LEAST_ROW_ASKED, LEAST_ONLY_ROW_ASKED, BYTES_ASKED_AHEAD = 1 << 10, 256, 2 << 10
-BYTES_WRITTEN_AHEAD = 1 << 10  # of results of rows that are asked for, which soon are in the way
-# Rows that blocks sweep over are asked for so far ahead, which stays in the nearest cache until it
+LEAST_ROW_PREFETCHED, LEAST_ONLY_ROW_PREFETCHED, BYTES_PREFETCHED_AHEAD = 1 << 10, 256, 2 << 10
+BYTES_WRITTEN_AHEAD = 1 << 10  # of results of rows that are prefetched, which soon are in the way
+# Rows that blocks sweep over are prefetched so far ahead, which stays in the nearest cache until it
 # is read, where they are so many times what a core may take of a shared cache: of fewer a processor
 # is in time by itself.
 BYTES_OF_BLOCKS_AHEAD, SHARES_OF_BLOCKS = 16 << 10, 4
-LINES_ASKED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 40, 512 << 10
-# Of matrices that are asked for, the share of results from which on scratch memory has to have room
-# beside them: forward it is a quarter, and asking gains 5 to 8 % at 128; of gradients half, and
+LINES_PREFETCHED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 40, 512 << 10
+# Of matrices that are prefetched, the share of results from which on scratch memory has to have room
+# beside them: forward it is a quarter, and prefetching gains 5 to 8 % at 128; of gradients half, and
 # there it took 3 to 8 % more.
-MOST_RESULTS_ASKED = 1 / 3
-# Products ask for a line of them in so many steps of k, the most that leave time for all: a line
+MOST_RESULTS_PREFETCHED = 1 / 3
+# Products prefetch a line of them in so many steps of k, the most that leave time for all: a line
 # comes in 17 cycles or more, and a step of a tile of 6 by 64 takes 12.
 STEPS_OF_LINE = (2, 4, 8)
 # Products and what is done with their rows are fused by blocks of rows, of so many bytes. Sums over
@@ -196,7 +196,7 @@ COLUMNS_OF_CHUNK = 256
 # as for kernels of their own. Causal attention of 1,024 queries has 857 with its gradients.
 MOST_STATEMENTS_OF_BATCH = 1024
 MOST_STATEMENTS_OF_BLOCK = 352
-# Rows that a product reaches a piece of are asked for if further apart: no processor follows that.
+# Rows that a product reaches a piece of are prefetched if further apart: no processor follows that.
 BYTES_BETWEEN_PIECES = 512
 LEAST_REUSED = 32 << 10  # bytes of a temporary that is put in the memory of a result
 # Operations for an element up to which an elementwise op goes with a loop over parts of a batch: of

@@ -44,7 +44,7 @@ from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.contract.plans.sharing import TileRegion, whole_region
 from symgrad.codegen.contract.rows_met import Meets, RowsMet, TilePlace
-from symgrad.codegen.contract.tile_asking import AskedMatrix, TileAsking, TileOfBlock
+from symgrad.codegen.contract.tile_prefetching import PrefetchedMatrix, TileOfBlock, TilePrefetching
 from symgrad.codegen.contract.unread import emit_read_vectors
 from symgrad.codegen.contract.variants import Variants, emit_variants
 from symgrad.codegen.target import Target
@@ -67,14 +67,14 @@ def emit_contract(
     form: RowForm = LONG,
     *,
     shift: ir.Value | None = None,
-    matrices: Sequence[AskedMatrix] = (),
+    matrices: Sequence[PrefetchedMatrix] = (),
 ) -> None:
     """Emit the contraction at the builder's position, which is after it in the end.
 
     The operands are only read, and only their elements. `scratch` holds `scratch_bytes(plan)`,
     aligned to 64. The epilogue alone writes results; it gets every element once. With `region`
     only that part of the result is computed, in the same way. What the epilogue `meets` in memory
-    for a tile is asked for in the tile before, as are the next `matrices` of a loop. A plan with a
+    for a tile is prefetched in the tile before, as are the next `matrices` of a loop. A plan with a
     `result_row` is given where results are, `result_at`, and has no epilogue. What other products
     with these loops have others of is passed to the function, if it can `lift` it. With `apart` the
     epilogue of a tile is a function, whose code has a `form`. Diagonals lie `shift` further on.
@@ -114,7 +114,7 @@ class _LoopNest:
         form: RowForm,
         *,
         shift: ir.Value | None,
-        matrices: Sequence[AskedMatrix],
+        matrices: Sequence[PrefetchedMatrix],
     ) -> None:
         self._builder = builder
         self._plan = plan
@@ -127,9 +127,9 @@ class _LoopNest:
         self._pixels = PixelPacking(builder, plan, self._places, self._variants, self._stored)
         self._epilogue = TileEpilogue(builder, plan, epilogue, apart, form)
         self._result_at = result_at
-        self._asking = TileAsking(builder, plan, self._places, self._stored, matrices)
+        self._prefetching = TilePrefetching(builder, plan, self._places, self._stored, matrices)
         results = replace(self._stored, stored=plan.compute)
-        meets = None if plan.asks_for_results else meets
+        meets = None if plan.prefetches_results else meets
         self._met = RowsMet(builder, plan, results, meets) if meets is not None else None
         if plan.sees_zeros:
             with builder.goto_entry_block():
@@ -298,7 +298,7 @@ class _LoopNest:
         right = source = self._places.right_at(start, column)
         if plan.pack_right != "none":
             right = self._places.packed_panel(panel)
-        is_first = self._asking.is_packing(builder.sub(i, band[0]), panel, is_edge)
+        is_first = self._prefetching.is_packing(builder.sub(i, band[0]), panel, is_edge)
         if plan.packs_late and not packs_within(plan):
             with builder.if_then(is_first):
                 self._emit_panel_packing(j, panels, steps)
@@ -312,9 +312,9 @@ class _LoopNest:
         arguments += (resumes, first) if plan.walks_pieces else (resumes,)
         number = TileOfBlock(i, panel, band, tiles, panels, steps)
         arguments += self._variants.told
-        is_stored = plan.asks_for_product and self._result_at is not None
+        is_stored = plan.prefetches_product and self._result_at is not None
         result = self._sums_at((i, j), (index(0), index(0))) if is_stored else None
-        arguments += self._asking.places(number, (left, right), result, arguments[1])
+        arguments += self._prefetching.places(number, (left, right), result, arguments[1])
         is_finished: ir.Value = ir.Constant(ir.IntType(1), 1)
         if plan.k_blocks > 1:
             is_finished = builder.icmp_signed("==", last_step, self._sizes.k)
@@ -390,7 +390,7 @@ class _LoopNest:
     def _emit_met(
         self, tile: ir.Value, place: tuple[ir.Value, ir.Value, ir.Value], is_finished: ir.Value
     ) -> tuple[ir.Value, ...]:
-        """Ask for what the next epilogue meets, or return what the microkernel is to ask for."""
+        """Prefetch what the next epilogue meets, or return what the microkernel is to prefetch."""
         if self._met is None:
             return ()
         row, column, rows = place

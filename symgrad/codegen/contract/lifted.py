@@ -5,7 +5,7 @@
 
 How many tiles there are, how high they are, how many terms a sum has, and so which microkernels
 are called: a function of a small product takes these, so batches of many sizes have one. Large
-products, which ask for memory ahead, are compiled for their sizes.
+products, which prefetch memory ahead, are compiled for their sizes.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ def unlifted(value: ir.Value) -> ir.Value:
 
 def can_lift(plan: ContractPlan) -> bool:
     """Return whether the loops of `plan` are the same for other sizes."""
-    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
+    prefetches = (
+        plan.prefetches_next or plan.prefetches_panel or plan.prefetches_block or plan.next_source
+    )
     is_plain = plan.method in ("tile", "split", "held") and not plan.borders
     is_plain = is_plain and plan.pack_left == "none"
     is_even = plan.tiles_of_run == plan.row_tiles and not plan.has_pieces
-    reads_ahead = asks or plan.met > 0 or plan.keeps_rows or plan.goes_on is not None
+    reads_ahead = prefetches or plan.met > 0 or plan.keeps_rows or plan.goes_on is not None
     return is_plain and is_even and plan.k_blocks == 1 and not reads_ahead
 
 

@@ -32,8 +32,8 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRows:
-    """Rows of an operand `pitch` apart, of which so many `elements` are asked for at a time."""
+class PrefetchedRows:
+    """Rows of an operand `pitch` apart, of which so many `elements` are prefetched at a time."""
 
     pitch: int
     elements: int
@@ -41,7 +41,7 @@ class AskedRows:
 
 @dataclass(frozen=True, slots=True)
 class NextSteps:
-    """What a tile asks for of the next block of k: so many `steps` of it, each in so many `turns`.
+    """What a tile prefetches of the next block of k: so many `steps` of it, each in so many `turns`.
 
     They are rows of both operands, which follow one another in memory. A turn is a step of k of the
     tile, and of turns there is a power of two.
@@ -49,12 +49,12 @@ class NextSteps:
 
     steps: int
     turns: int
-    left: AskedRows
-    right: AskedRows
+    left: PrefetchedRows
+    right: PrefetchedRows
 
 
 @dataclass(frozen=True, slots=True)
-class AskedLines:
+class PrefetchedLines:
     """A line in so many `steps` of k: of `turns` rows that are `apart` elements apart, in turns.
 
     Of turns there is a power of two. A tile that `packs` reads the next panel so, a row in so many
@@ -68,15 +68,15 @@ class AskedLines:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSource:
-    """What tiles ask for of the right that the next panel is packed from: `lines` of a tile.
+class PrefetchedSource:
+    """What tiles prefetch of the right that the next panel is packed from: `lines` of a tile.
 
     They go on `along`. Tile `t` begins `down` elements further than the one before, but every
     `wide`-th tile begins `around` further than the first of those before. Those of matrices that
     the next iteration of a loop around reads are told to the product, and are `of_loop`.
     """
 
-    lines: AskedLines
+    lines: PrefetchedLines
     along: int
     wide: int
     down: int

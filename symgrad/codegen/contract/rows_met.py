@@ -27,9 +27,9 @@ class TilePlace(NamedTuple):
 
 
 class RowsMet:
-    """Asks for the rows that the epilogue of the next tile meets, or tells a microkernel of them.
+    """Prefetches the rows that the epilogue of the next tile meets, or tells a microkernel of them.
 
-    The microkernel asks for one after the other: few lines can be on their way at a time.
+    The microkernel prefetches one after the other: few lines can be on their way at a time.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RowsMet:
                 self._table = builder.alloca(ir.ArrayType(POINTER, rows))
 
     def emit(self, tile: TilePlace, is_finished: ir.Value) -> tuple[ir.Value, ...]:
-        """Ask for the rows, or return the microkernel's arguments: a table, and its last entry.
+        """Prefetch the rows, or return the microkernel's arguments: a table, and its last entry.
 
         An epilogue comes behind `tile` if this is its last block of k: if it `is_finished`. Sums
         that are stored where results are meet these in each block of k.
@@ -68,7 +68,7 @@ class RowsMet:
     def _rows(self, tile: TilePlace) -> Iterator[tuple[ir.Value, ir.Value]]:
         """Yield, in a loop over the rows of the next tile, where each begins in what is met.
 
-        A row that is not full has others behind it, which may be asked for as well.
+        A row that is not full has others behind it, which may be prefetched as well.
         """
         builder, plan = self._builder, self._plan
         across = index(plan.tile_columns) if plan.rows_first else index(0)

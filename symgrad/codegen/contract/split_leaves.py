@@ -5,12 +5,12 @@ from __future__ import annotations
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernels.split import SplitKernel
 from symgrad.codegen.contract.kernels.split_packing import SplitPacker
-from symgrad.codegen.contract.plans.asking import (
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.prefetching import (
     bytes_a_step,
-    next_panel_asked,
+    next_panel_prefetched,
     right_lines_a_step,
 )
-from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.split import pairs_of
 from symgrad.graph.aligned import ALIGNMENT
 
@@ -28,21 +28,21 @@ def split_kernel(plan: ContractPlan, stored: Elements, rows: int, columns: int) 
         right_k=plan.right.row_stride if plan.pack_right == "none" else None,
         tile_row=plan.tile_row,
         is_aside=plan.result_row == 0,
-        asked=_asked(plan, columns),
+        prefetched=_prefetched(plan, columns),
         right_lines=right_lines_a_step(plan),
         next_bytes=bytes_a_step(plan),
     )
 
 
-def _asked(plan: ContractPlan, columns: int) -> int:
-    """Return how many elements of a tile that is stored in the result a pair of terms asks for.
+def _prefetched(plan: ContractPlan, columns: int) -> int:
+    """Return how many elements of a tile that is stored in the result a pair of terms prefetches.
 
-    All of it is asked for, if rows follow one another and the sums are no longer than that takes.
+    All of it is prefetched, if rows follow one another and the sums are no longer than that takes.
     """
     line = ALIGNMENT // plan.dtype.itemsize
-    asked = -(-plan.tile_rows * columns // (plan.k // 2))
-    is_short = plan.result_row == columns and line <= 2 * asked
-    return min(line, -(-asked // 2) * 2) if is_short else 0
+    prefetched = -(-plan.tile_rows * columns // (plan.k // 2))
+    is_short = plan.result_row == columns and line <= 2 * prefetched
+    return min(line, -(-prefetched // 2) * 2) if is_short else 0
 
 
 def split_packer(plan: ContractPlan, stored: Elements, count: int) -> SplitPacker:
@@ -55,5 +55,5 @@ def split_packer(plan: ContractPlan, stored: Elements, count: int) -> SplitPacke
         rest=0 if across == 1 else plan.k % plan.lanes,
         lanes=plan.lanes,
         elements=stored,
-        next_panel=next_panel_asked(plan),
+        next_panel=next_panel_prefetched(plan),
     )

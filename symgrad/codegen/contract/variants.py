@@ -11,14 +11,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from symgrad.codegen import ir
-from symgrad.codegen.contract.asked_ahead import (
-    asks_apart,
-    is_left_near,
-    is_right_near,
-    left_near,
-    near_ahead,
-    steps_ahead,
-)
 from symgrad.codegen.contract.calls import are_passed, call_of_vectors, call_one, selected
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.dot_leaves import dot_kernel
@@ -32,17 +24,25 @@ from symgrad.codegen.contract.lifted import Lift
 from symgrad.codegen.contract.methods import Packing
 from symgrad.codegen.contract.operand import Operand
 from symgrad.codegen.contract.pair_leaves import matrix_kernel, pair_kernel, pair_packer
-from symgrad.codegen.contract.plans.asking import (
-    bytes_a_step,
-    is_next_near,
-    next_panel_asked,
-    right_lines_a_step,
-)
 from symgrad.codegen.contract.plans.borders import inner_borders
 from symgrad.codegen.contract.plans.held import held_leaf
 from symgrad.codegen.contract.plans.packing import packs_next, packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.prefetching import (
+    bytes_a_step,
+    is_next_near,
+    next_panel_prefetched,
+    right_lines_a_step,
+)
 from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
+from symgrad.codegen.contract.prefetch_distances import (
+    is_left_near,
+    is_right_near,
+    left_near,
+    near_ahead,
+    prefetches_apart,
+    steps_ahead,
+)
 from symgrad.codegen.contract.split_leaves import split_kernel, split_packer
 from symgrad.codegen.loops.strided import Digit
 from symgrad.codegen.target import Target
@@ -152,7 +152,7 @@ def emit_variants(
         replace(
             _packer(plan, stored, plan.pack_right, right, (w, plan.whole_vectors(w))),
             sees_zeros=plan.sees_zeros,
-            next_panel=next_panel_asked(plan) if plan.pack_right == "transpose" else 0,
+            next_panel=next_panel_prefetched(plan) if plan.pack_right == "transpose" else 0,
         )
         for w in widths
     ]
@@ -277,17 +277,17 @@ def _microkernel(
         brings_right_near=brings_right_near,
         right_near=right_near,
         left_near=left_near(plan, left) if right_near and unrolled > 1 else 0,
-        asks_for_next=plan.asks_for_next,
-        asks_in_order=plan.asks_for_next and plan.has_dense_rows,
-        asks_for_panel=plan.asks_for_panel or plan.asks_for_block,
+        prefetches_next=plan.prefetches_next,
+        prefetches_in_order=plan.prefetches_next and plan.has_dense_rows,
+        prefetches_panel=plan.prefetches_panel or plan.prefetches_block,
         next_steps=plan.next_steps,
         next_source=plan.next_source.lines if plan.next_source is not None else None,
         right_lines=right_lines_a_step(plan),
         next_bytes=bytes_a_step(plan),
         brings_next_near=is_next_near(plan, left.target.memory),
         steps_a_row=max(plan.steps_a_row, unrolled) if plan.steps_a_row else 0,
-        asks_apart=asks_apart(plan, left.target),
-        asks_for_results=plan.asks_for_results,
+        prefetches_apart=prefetches_apart(plan, left.target),
+        prefetches_results=plan.prefetches_results,
         inner=inner_borders(plan),
         packs=packs,
     )
@@ -295,7 +295,7 @@ def _microkernel(
 
 def _goes_by_rows(plan: ContractPlan) -> bool:
     """Return whether microkernels go through whole rows of a tile or a panel besides their own."""
-    return packs_next(plan) or (plan.steps_a_row > 0 and not plan.asks_for_results)
+    return packs_next(plan) or (plan.steps_a_row > 0 and not plan.prefetches_results)
 
 
 def _with_more_steps(plan: ContractPlan, kernel: Microkernel) -> Microkernel:
@@ -324,17 +324,17 @@ def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:
     told: list[Told] = []
     sizes = itertools.product(_heights(plan), _widths(plan))
     is_one = all(turns_of(plan, stored.target, *size) == (1, 1) for size in sizes)
-    asks = plan.next_steps is not None or plan.goes_on is not None
-    asks_by_row = plan.asks_for_next and not plan.has_dense_rows
-    is_plain = plan.pack_left == "none" and not plan.left.row_digits and not asks
+    prefetches = plan.next_steps is not None or plan.goes_on is not None
+    prefetches_by_row = plan.prefetches_next and not plan.has_dense_rows
+    is_plain = plan.pack_left == "none" and not plan.left.row_digits and not prefetches
     is_few = is_one and plan.tile_rows in TOLD_ROWS
     has_registers = plan.tile_rows > 1 and (is_few or scales_distances(stored.target))
     if plan.pack_left == "none" and plan.left.row_stride == 1:
         told.append("left_k")
-    elif is_plain and not asks_by_row and has_registers:
+    elif is_plain and not prefetches_by_row and has_registers:
         told.append("left_row")
-    is_plain = plan.pack_right == "none" and not plan.right.row_digits and not asks
-    if is_plain and not plan.asks_for_next and is_one:
+    is_plain = plan.pack_right == "none" and not plan.right.row_digits and not prefetches
+    if is_plain and not plan.prefetches_next and is_one:
         told.append("right_k")
     told.append("tile_row")
     if plan.next_source is not None:
@@ -353,7 +353,7 @@ def _distance(plan: ContractPlan, told: Told) -> int:
         case "tile_row":
             return plan.tile_row
         case "source_line":
-            assert plan.next_source is not None, "nothing is asked for of it"
+            assert plan.next_source is not None, "nothing is prefetched of it"
             return plan.next_source.along
 
 

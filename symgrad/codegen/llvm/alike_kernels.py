@@ -161,7 +161,7 @@ def _key_of(body: Sequence[Stmt], place: Callable[[int], int]) -> Hashable:
     for statement in body:
         if isinstance(statement, For):
             marks = statement.vector, statement.interleave, statement.parallel
-            is_marked = statement.ordered, statement.asks
+            is_marked = statement.ordered, statement.prefetches
             inside = _key_of(statement.body, place)
             found.append((statement.var, place(statement.extent), marks, is_marked, inside))
         elif isinstance(statement, Fold):

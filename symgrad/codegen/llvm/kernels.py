@@ -17,12 +17,6 @@ from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.lifted import can_lift, unlifted
 from symgrad.codegen.contract.plans.products import places_to_prefetch, product_plan
 from symgrad.codegen.contract.plans.sharing import part_region
-from symgrad.codegen.llvm.asking import (
-    asked_behind,
-    emit_asking_behind,
-    emit_asking_in_fold,
-    matrices_asked,
-)
 from symgrad.codegen.llvm.carrying import emit_carrying, emit_overlapping
 from symgrad.codegen.llvm.checks import emit_check, emit_failure
 from symgrad.codegen.llvm.closures import closure_of
@@ -38,6 +32,12 @@ from symgrad.codegen.llvm.masking import epilogue_form
 from symgrad.codegen.llvm.outlining import outlined
 from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.pieces import emit_iteration
+from symgrad.codegen.llvm.prefetching import (
+    emit_prefetch_behind,
+    emit_prefetch_in_fold,
+    matrices_prefetched,
+    prefetched_behind,
+)
 from symgrad.codegen.llvm.rows_apart import emit_steps
 from symgrad.codegen.llvm.scope import SCALAR, KernelScope, Vector, kernel_scope
 from symgrad.codegen.llvm.short_rows import emit_row, rows_in
@@ -105,14 +105,14 @@ def emit_body(scope: KernelScope, body: Sequence[Stmt]) -> KernelScope:
     """Emit statements in a scope of their own, which is returned: it has what they bound."""
     own = scope.inner()
     rows, together = rows_in(own, body)
-    asked = asked_behind(own, body)
+    prefetched = prefetched_behind(own, body)
     for statement in body:
         if id(statement) in rows:
             emit_row(own, rows[id(statement)])
         elif id(statement) not in together:
             _emit_statement(own, statement)
-        if isinstance(statement, Let) and id(statement) in asked:
-            emit_asking_behind(own, statement, asked[id(statement)])
+        if isinstance(statement, Let) and id(statement) in prefetched:
+            emit_prefetch_behind(own, statement, prefetched[id(statement)])
     return own
 
 
@@ -264,7 +264,7 @@ def _identities(scope: KernelScope, loop: Reduction, width: int) -> list[ir.Valu
 
 def _fold_step(fold: Fold, scope: KernelScope, carried: Sequence[ir.Value]) -> list[ir.Value]:
     width = scope.vector.width
-    emit_asking_in_fold(scope, fold)
+    emit_prefetch_in_fold(scope, fold)
     done = emit_body(scope, fold.body)
     items = [emit_atom(done, item, width) for item in fold.items]
     return _combine(done, fold, carried, items, width)
@@ -395,5 +395,5 @@ def _emit_product(scope: KernelScope, product: Product) -> None:
     emit_contract(
         builder, plan, lhs, rhs, scratch, scope.target, epilogue_in(scope), region,
         meets if places else None, result_at, lift, apart, form,
-        shift=emit_index(scope, product.shift), matrices=matrices_asked(scope, product),
+        shift=emit_index(scope, product.shift), matrices=matrices_prefetched(scope, product),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from functools import partial
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop
-from symgrad.codegen.llvm.asking import emit_asking, lines_of_results
+from symgrad.codegen.llvm.prefetching import emit_prefetch_of_next, lines_of_results
 from symgrad.codegen.llvm.scope import KernelScope, Vector
 from symgrad.codegen.llvm.versions import emit_versions, versions_of
 from symgrad.codegen.loops.language import Fold, For, Plain, Stmt, has_check
@@ -31,13 +31,13 @@ EmitBody = Callable[[KernelScope, Sequence[Stmt]], KernelScope]
 
 def emit_iteration(scope: KernelScope, loop: For, emit_body: EmitBody) -> None:
     """Emit the body of a loop, what is behind its folds in pieces if it is long in vectors."""
-    emit_asking(scope, loop)
+    emit_prefetch_of_next(scope, loop)
     folds = [at for at, statement in enumerate(loop.body) if isinstance(statement, Fold)]
     end = folds[-1] + 1 if folds else 0
     before, behind = loop.body[:end], loop.body[end:]
     piece = _piece(scope, loop, before, behind)
     if piece is None:
-        _emit_whole(replace(scope, asked=lines_of_results(scope, loop)), loop, emit_body)
+        _emit_whole(replace(scope, prefetched=lines_of_results(scope, loop)), loop, emit_body)
         return
     done = emit_body(scope, before)
     used = free_values(replace(loop, body=behind))

@@ -30,7 +30,7 @@ class Vector:
 
 
 SCALAR = Vector(None, 1)
-AskedLine = tuple[str, Index, int]  # a buffer, and a place in it for a lane
+PrefetchedLine = tuple[str, Index, int]  # a buffer, and a place in it for a lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class KernelScope:
     variables are of a kernel written out. `around` is the loop around statements one by one,
     `blocks` the one around that, and `matrices` the innermost one around that goes through the
     matrices of a batch. Where statements run once in a call, or are of an epilogue, `lifting` has
-    what calls pass of numbers. `asked` are lines that a body is to ask for while it computes. Where
+    what calls pass of numbers. `prefetched` are lines that a body is to prefetch while it computes. Where
     the lanes of a vector are not all there, `mask` has those that are (`masking.py`). `loaded` says
     of vectors of integers, and of what those are as int64, where in memory that nothing writes.
     """
@@ -87,7 +87,7 @@ class KernelScope:
     blocks: For | None = None
     matrices: For | None = None
     lifting: Lifting | None = None
-    asked: Sequence[AskedLine] = ()
+    prefetched: Sequence[PrefetchedLine] = ()
     mask: ir.Value | None = None
 
     @property

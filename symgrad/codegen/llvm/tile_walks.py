@@ -48,7 +48,7 @@ def is_within(scope: KernelScope, product: Product) -> bool:
     """
     is_optimized = _UNOPTIMIZED not in scope.function.attributes
     is_cut = is_optimized and scope.lifting is not None and walks(product, scope.target)
-    is_cut = is_cut and product.asks is None
+    is_cut = is_cut and product.prefetches is None
     return is_cut and not can_lift(product_plan(product, scope.target))
 
 

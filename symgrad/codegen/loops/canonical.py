@@ -204,7 +204,7 @@ class _Renamer:
             right=right,
             combine=combine,
             combined=combined,
-            asks=fold.asks,
+            prefetches=fold.prefetches,
         )
 
     def _prefix(self, prefix: Prefix) -> Prefix:
@@ -260,5 +260,5 @@ class _Renamer:
             borders=product.borders,
             read=product.read,
             shift=self._index(product.shift),
-            asks=product.asks,
+            prefetches=product.prefetches,
         )

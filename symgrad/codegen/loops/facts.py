@@ -119,13 +119,15 @@ def verify_digits(product: Product) -> None:
     assert first < stop, f"results from diagonal {first} to {stop} are read, which are none"
 
 
-def verify_asked(product: Product, asking: frozenset[str]) -> None:
-    """Verify that a product may ask for next matrices, and that it says which lines of them."""
-    asked = product.asks
-    assert asked is None or product.name in asking, f"{product.name} asks for no matrices"
-    is_part = asked is None or (asked.first >= 0 and asked.lines > 0)
-    assert is_part, f"{product.name} asks for {asked}, which is no part of matrices"
-    verify_power("steps of a line", 1 if asked is None else asked.steps)
+def verify_prefetched(product: Product, prefetching: frozenset[str]) -> None:
+    """Verify that a product may prefetch next matrices, and that it says which lines of them."""
+    prefetched = product.prefetches
+    assert prefetched is None or product.name in prefetching, (
+        f"{product.name} prefetches no matrices"
+    )
+    is_part = prefetched is None or (prefetched.first >= 0 and prefetched.lines > 0)
+    assert is_part, f"{product.name} prefetches {prefetched}, which is no part of matrices"
+    verify_power("steps of a line", 1 if prefetched is None else prefetched.steps)
 
 
 def _verify_border(product: Product, border: ZeroBorder) -> None:

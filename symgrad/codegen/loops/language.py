@@ -14,7 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Blocking, Share
 from symgrad.codegen.loops.sort_rows import SortRows as SortRows
-from symgrad.codegen.loops.strided import NO_SHIFT, AskedPart, Diagonals
+from symgrad.codegen.loops.strided import NO_SHIFT, Diagonals, PrefetchedPart
 from symgrad.codegen.loops.strided import Index as Index
 from symgrad.codegen.loops.strided import IndexAtom as IndexAtom
 from symgrad.codegen.loops.strided import Modulus as Modulus
@@ -167,7 +167,7 @@ class For:
     is one narrower vector if it is a power of two, and else a few of them where the loop is short,
     or computed one by one. Two vectorized loops around each other are computed in squares, which
     leave nothing over. With `interleave(4)` it is four such vectors at a time, as long as there are
-    four. One that `asks` (printed as a mark) also asks caches for what the loop around it reads at
+    four. One that `prefetches` (printed as a mark) also prefetches caches for what the loop around it reads at
     the same place of its next iteration, or of rows, for some of what a loop over matrices around
     them touches in its next one; or, with no loop around, for what it reads and writes itself a
     page further, or for lines that it writes when all is computed. `ordered` (printed as a
@@ -183,7 +183,7 @@ class For:
     ordered: bool = False
     parallel: int | None = None
     interleave: int = 1
-    asks: bool = False
+    prefetches: bool = False
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -248,12 +248,12 @@ class Fold(Combining):
     results, element k to partial result k % n in the order of k; these are combined by halves (0
     with n/2, 1 with n/2 + 1, ...), and the elements that are left are combined onto the result one
     by one. The order is thereby fixed, whatever the machine's vectors are. An item that does not
-    depend on the fold's variable is one like any other. One that `asks` brings near what the next
+    depend on the fold's variable is one like any other. One that `prefetches` brings near what the next
     iteration of the loop around reads of windows; or with lanes, of rows, what loops behind it read
     first at the same place, or if it is the only loop along them what it reads further on itself.
     """
 
-    asks: bool = False
+    prefetches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ class Product:
     the product works in, if any. Parts of the product, or of a loop around it, are the work of a
     thread each, with its own part of `scratch`. `borders` are what is known of zeros in `lhs`, and
     where it has none. Results not on the diagonals `read` may be any number. Those of both lie
-    `shift` further on. It `asks` caches for a part of the next matrices of a loop around.
+    `shift` further on. It `prefetches` caches for a part of the next matrices of a loop around.
     """
 
     name: str
@@ -324,7 +324,7 @@ class Product:
     borders: tuple[ZeroBorder, ...] = ()
     read: Diagonals | None = None
     shift: Index = NO_SHIFT
-    asks: AskedPart | None = None
+    prefetches: PrefetchedPart | None = None
 
     @property
     def parts(self) -> int:

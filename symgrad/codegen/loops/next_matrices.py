@@ -2,13 +2,13 @@
 
     for b in 0..128 ordered {
       product s: f32 for (i in 0..64) (j in 0..128) (k in 0..64) q[...] * x[8192*b] by (1, 64) ...
-      for i in 0..64 asks { ... exp ... }
+      for i in 0..64 prefetches { ... exp ... }
       product s: f32 for (i in 0..64) (j in 0..64) (k in 0..128) p[...] * v[8192*b] by (64, 1) ...
     }
 
 reads `x[8192*b + 8192]` and what is behind it then, a whole matrix, and so of `v`. Of both the loop
-over rows asks for 128 elements in each iteration: in so many it has asked for all. Which loops ask,
-and where it pays, is decided in `schedule/ask_for_matrices.py`; how, in `llvm/asking.py`.
+over rows prefetches 128 elements in each iteration: in so many it has prefetched all. Which loops prefetch,
+and where it pays, is decided in `schedule/prefetch_matrices.py`; how, in `llvm/prefetching.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from symgrad.codegen.loops.footprints import Access, counted_extents, touched
 from symgrad.codegen.loops.index_arithmetic import bounds, index_of
 from symgrad.codegen.loops.language import For, Index, Loop, Product, Stmt
 from symgrad.codegen.loops.rewrite import is_free_of
-from symgrad.codegen.loops.strided import AskedPart
+from symgrad.codegen.loops.strided import PrefetchedPart
 
 
 def next_matrices(around: For) -> dict[str, Index]:
@@ -39,15 +39,15 @@ def next_matrices(around: For) -> dict[str, Index]:
     return {buffer: first for buffer, first in found.items() if first is not None}
 
 
-def asking_loops(around: For) -> list[For]:
+def prefetching_loops(around: For) -> list[For]:
     """Return the loops over rows that an iteration of `around` runs once, in order."""
-    return [loop for loop in row_loops(around.body) if loop.asks]
+    return [loop for loop in row_loops(around.body) if loop.prefetches]
 
 
-def asking_in(around: For) -> frozenset[str]:
-    """Return the names of the loops over rows and of the products that ask for next matrices."""
-    products = (product.name for product in products_run_once(around.body) if product.asks)
-    return frozenset([*(loop.var for loop in asking_loops(around)), *products])
+def prefetching_in(around: For) -> frozenset[str]:
+    """Return the names of the loops over rows and of the products that prefetch next matrices."""
+    products = (product.name for product in products_run_once(around.body) if product.prefetches)
+    return frozenset([*(loop.var for loop in prefetching_loops(around)), *products])
 
 
 def row_loops(body: Sequence[Stmt]) -> Iterator[For]:
@@ -62,23 +62,23 @@ def row_loops(body: Sequence[Stmt]) -> Iterator[For]:
             yield from (statement,) if has_rows else ()
 
 
-def asked_by(
+def prefetched_by(
     around: For, loop: For, sizes: Mapping[str, int], line: int
 ) -> Iterator[tuple[str, Index, int]]:
-    """Yield where what an iteration of `loop` asks for begins, and how many elements there are.
+    """Yield where what an iteration of `loop` prefetches begins, and how many elements there are.
 
     They are whole lines; `sizes` are the bytes of an element of each buffer. Loops behind those
-    that ask for the end of a matrix ask for none of it: the one after would be in the way.
+    that prefetch the end of a matrix prefetch none of it: the one after would be in the way.
     """
-    loops = asking_loops(around)
-    names = [asking.var for asking in loops]
-    before = sum(asking.extent for asking in loops[: names.index(loop.var)])
-    total = sum(asking.extent for asking in loops)
-    parts = (product.asks for product in products_run_once(around.body))
+    loops = prefetching_loops(around)
+    names = [prefetching.var for prefetching in loops]
+    before = sum(prefetching.extent for prefetching in loops[: names.index(loop.var)])
+    total = sum(prefetching.extent for prefetching in loops)
+    parts = (product.prefetches for product in products_run_once(around.body))
     behind = max((part.first + part.lines for part in parts if part is not None), default=0)
     for (buffer, first), (begin, end) in lines_of_matrices(around, sizes, line).items():
         if begin < behind:
-            continue  # products ask for it
+            continue  # products prefetch it
         count = -(-(end - begin) // total) * line // sizes[buffer]
         const = first.const + before * count
         if before * count < first.coefficient(around.var):
@@ -97,8 +97,8 @@ def lines_of_matrices(
     return found
 
 
-def asked_by_product(
-    around: For, part: AskedPart, sizes: Mapping[str, int], line: int
+def prefetched_by_product(
+    around: For, part: PrefetchedPart, sizes: Mapping[str, int], line: int
 ) -> Iterator[tuple[str, Index, int, int]]:
     """Yield of which buffers a part of the next matrices is, and where line 0 of it would begin.
 

@@ -1,17 +1,17 @@
 """Walks through memory: which buffers a loop goes through element after element.
 
-    for i in 0..1048576 vector(16) asks { ... m[i] ... x[3*i] ... v[i + 5] ... s[0] ... }
+    for i in 0..1048576 vector(16) prefetches { ... m[i] ... x[3*i] ... v[i + 5] ... s[0] ... }
 
 walks through `m[i]` and `v[i + 5]`. A loop without vectors,
 
-    for i in 0..100000 asks { ... for k in 0..26 vector(8) { ... m[28*i + k + 2] = t0 } }
+    for i in 0..100000 prefetches { ... for k in 0..26 vector(8) { ... m[28*i + k + 2] = t0 } }
 
 goes through rows of 28 elements, if that is all that it writes to `m`. And one with vectors,
 
-    for i in 0..1000 vector(8) asks { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
+    for i in 0..1000 vector(8) prefetches { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
 
-writes lines of memory, of each iteration 32. Which loop asks for what of these, and where it pays,
-is decided in `schedule/ask_ahead.py`; how, in `llvm/asking.py`.
+writes lines of memory, of each iteration 32. Which loop prefetches what of these, and where it pays,
+is decided in `schedule/prefetch_pages.py`; how, in `llvm/prefetching.py`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def rows_written(loop: For) -> dict[str, int]:
     return {buffer: row for buffer, row in found.items() if row}
 
 
-def rows_asked(loop: For, sizes: Mapping[str, int], held: int) -> dict[str, int]:
-    """Return those rows of `rows_written` that may be asked for: at most the `held` bytes.
+def rows_prefetched(loop: For, sizes: Mapping[str, int], held: int) -> dict[str, int]:
+    """Return those rows of `rows_written` that may be prefetched: at most the `held` bytes.
 
     Of a longer row the cache of a core has lost the first lines when the last ones come.
     """

@@ -2,14 +2,14 @@
 
     for i in 0..256 ordered {
       fold ... x[1024*i + j] ...
-      for k in 0..1024 vector(16) asks { ... x[1024*i + k] ... }
+      for k in 0..1024 vector(16) prefetches { ... x[1024*i + k] ... }
     }
 
 reads `x[1024*i + k + 1024]` then; of shorter rows it is one of those behind it that is far enough
-away. What a loop reads that none before it does, the last fold before it may ask for, of this row:
+away. What a loop reads that none before it does, the last fold before it may prefetch, of this row:
 
     for i in 0..256 ordered {
-      fold ... for j in 0..1024 lanes(32) asks { ... x[1024*i + j] ... }
+      fold ... for j in 0..1024 lanes(32) prefetches { ... x[1024*i + j] ... }
       fold ... g[1024*i + k] ...
     }
 
@@ -20,14 +20,14 @@ Of windows it reads all rows but one again:
 
     for i in 0..54 ordered {
       for c in 0..128 vector(32) {
-        fold ... for k in 0..54 asks { ... x[7168*i + 128*k + c] ... x[7168*i + 128*k + c + 14336] }
+        fold ... for k in 0..54 prefetches { ... x[7168*i + 128*k + c] ... x[7168*i + 128*k + c + 14336] }
       }
     }
 
 A loop over blocks of rows that are read again before the next block,
 
     for i in 0..1024 ordered {
-      for r in 0..8 { fold ... for k in 0..1024 lanes(32) asks { ... x[8192*i + 1024*r + k] ... } }
+      for r in 0..8 { fold ... for k in 0..1024 lanes(32) prefetches { ... x[8192*i + 1024*r + k] ... } }
       for j in 0..1024 vector(64) { fold ... for r in 0..8 { ... x[8192*i + 1024*r + j] ... } }
     }
 
@@ -36,13 +36,13 @@ reads `x[8192*i + 1024*r + k + 4096]` soon: what is so far on, and no block furt
 A loop along rows of which each stage has another one, as of a pipeline,
 
     for i in 0..259 ordered {
-      fold ... for k in 0..1024 lanes(32) asks { ... x[1024*a + k] ... x[1024*b + k] ... }
+      fold ... for k in 0..1024 lanes(32) prefetches { ... x[1024*a + k] ... x[1024*b + k] ... }
     }
 
 reads one of them first, `x[1024*a + k]`, and further on what is behind that place: rows follow one
-another. What any loop along rows writes goes on behind that place, too. Which loop asks, and where
-it pays, is decided in `schedule/ask_for_rows.py`, in `schedule/ask_for_windows.py` and in
-`schedule/pipeline_rows.py`; how, in `llvm/asking.py`.
+another. What any loop along rows writes goes on behind that place, too. Which loop prefetches, and where
+it pays, is decided in `schedule/prefetch_rows.py`, in `schedule/prefetch_windows.py` and in
+`schedule/pipeline_rows.py`; how, in `llvm/prefetching.py`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from symgrad.codegen.loops.rewrite import (
 )
 from symgrad.codegen.loops.strided import IndexAtom
 from symgrad.codegen.target import Target
-from symgrad.cost_model import BYTES_ASKED_AHEAD, BYTES_OF_BLOCKS_AHEAD, BYTES_WRITTEN_AHEAD
+from symgrad.cost_model import BYTES_OF_BLOCKS_AHEAD, BYTES_PREFETCHED_AHEAD, BYTES_WRITTEN_AHEAD
 from symgrad.records import replace
 
 
@@ -72,15 +72,15 @@ def next_rows(around: For, loop: For) -> list[tuple[str, Index]]:
     """Return what the next iteration of `around` reads where `loop` is in this one.
 
     Rows lie side by side, are as long as `loop`, and nothing in `around` writes to them. What folds
-    ask for is not among them.
+    prefetch is not among them.
     """
     every = sweeps(around, loop.extent)
-    folds = [sweep for sweep in every if isinstance(sweep, Fold) and sweep.asks]
-    asked = {buffer for fold in folds for buffer, _ in rows_behind(around, fold)}
+    folds = [sweep for sweep in every if isinstance(sweep, Fold) and sweep.prefetches]
+    prefetched = {buffer for fold in folds for buffer, _ in rows_behind(around, fold)}
     found: dict[tuple[str, Index], None] = {}
     for sweep in every:
         for buffer, here in _rows_of(around, sweep, loop.var):
-            if buffer not in asked:
+            if buffer not in prefetched:
                 found[buffer, replace(here, const=here.const + loop.extent)] = None
     return list(found)
 
@@ -100,13 +100,13 @@ def changed_next(around: For, loop: For) -> list[tuple[str, Index]]:
 def rows_behind(around: For, fold: Fold) -> list[tuple[str, Index]]:
     """Return what loops behind `fold` read where it is, of rows that none before them reads.
 
-    These are the loops up to the next fold, but none from one on that asks for the next row.
+    These are the loops up to the next fold, but none from one on that prefetches the next row.
     """
     every = sweeps(around, fold.extent)
     number = [sweep.var for sweep in every].index(fold.var) + 1
     known = set().union(*(buffers_used(sweep.body)[0] for sweep in every[:number]))
     behind = list(
-        takewhile(lambda sweep: not (isinstance(sweep, For) and sweep.asks), every[number:])
+        takewhile(lambda sweep: not (isinstance(sweep, For) and sweep.prefetches), every[number:])
     )
     folds = (n for n, sweep in enumerate(behind, 1) if isinstance(sweep, Reduction))
     last = next(folds, len(behind))
@@ -168,7 +168,7 @@ def next_of_blocks(
 
 
 def bytes_ahead(rows: For, fold: Fold, size: int) -> int:
-    """Return how far on a fold asks in blocks of `rows`, of elements of `size` bytes."""
+    """Return how far on a fold prefetches in blocks of `rows`, of elements of `size` bytes."""
     return min(fold.extent * rows.extent * size, BYTES_OF_BLOCKS_AHEAD)
 
 
@@ -189,13 +189,13 @@ def read_first(fold: Fold) -> list[tuple[str, Index]]:
 def results_ahead(
     loop: For | Fold, params: Mapping[str, Param], target: Target
 ) -> list[tuple[str, Index]]:
-    """Return what a loop along rows that asks will write a little later, and does not read.
+    """Return what a loop along rows that prefetches will write a little later, and does not read.
 
     That is none where the caches of a core hold all that a kernel reaches, or where a processor
     follows what is written by itself. Rows lie side by side and are as long as the loop.
     """
     total = sum(param.nbytes for param in params.values())
-    if not loop.asks or target.follows_pages or total <= target.memory.l2_bytes:
+    if not loop.prefetches or target.follows_pages or total <= target.memory.l2_bytes:
         return []
     loaded, stored = buffers_used(loop.body)
     found: dict[str, Index] = {}
@@ -210,8 +210,8 @@ def results_ahead(
 
 
 def rows_ahead(nbytes: int) -> int:
-    """Return which of the rows that follow one of so many bytes is asked for: 1 is the next."""
-    return max(1, -(-BYTES_ASKED_AHEAD // nbytes))
+    """Return which of the rows that follow one of so many bytes is prefetched: 1 is the next."""
+    return max(1, -(-BYTES_PREFETCHED_AHEAD // nbytes))
 
 
 def _is_row(index: Index, around: For, sweep: For | Reduction) -> bool:

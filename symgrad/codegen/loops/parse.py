@@ -202,10 +202,10 @@ class _Parser(TokenReader):
         var, extent = self.range()
         vector = self.marked_number("vector")
         interleave = self.marked_number("interleave")
-        asks = self.accept("asks")
+        prefetches = self.accept("prefetches")
         ordered = self.accept("ordered")
         parallel = self.integers(1)[0] if self.accept("parallel") else None
-        return For(var, extent, self._block(), vector, ordered, parallel, interleave, asks)
+        return For(var, extent, self._block(), vector, ordered, parallel, interleave, prefetches)
 
     def _accumulator(self) -> Accumulator:
         name = self.name()
@@ -237,10 +237,10 @@ class _Parser(TokenReader):
 
     def _fold(self) -> Fold:
         accumulators, var, extent, lanes = self._head()
-        asks = self.accept("asks")
+        prefetches = self.accept("prefetches")
         combining = self._combining(accumulators)
         self._values.update((a.name, a.identity.dtype) for a in accumulators)
-        return Fold(accumulators, var, extent, lanes, *combining, asks)
+        return Fold(accumulators, var, extent, lanes, *combining, prefetches)
 
     def _prefix(self) -> Prefix:
         accumulators, var, extent, lanes = self._head()
@@ -316,7 +316,7 @@ class _Parser(TokenReader):
             rhs=rhs,
             blocking=blocking,
             scratch=scratch,
-            asks=self.asked_part(),
+            prefetches=self.prefetched_part(),
             body=self._block(),
             parallel=parallel,
             borders=borders,

@@ -188,8 +188,8 @@ class _Printer:
         vector = f" vector({loop.vector})" if loop.vector != 1 else ""
         if loop.interleave != 1:
             vector += f" interleave({loop.interleave})"
-        if loop.asks:
-            vector += " asks"
+        if loop.prefetches:
+            vector += " prefetches"
         ordered = " ordered" if loop.ordered else ""
         parallel = f" parallel({loop.parallel})" if loop.parallel is not None else ""
         self.line(f"for {loop.var} in 0..{loop.extent}{vector}{ordered}{parallel} {{")
@@ -224,19 +224,25 @@ class _Printer:
             known += f" read({product.read[0]}, {product.read[1]})"
         if product.shift != NO_SHIFT:
             known += f" shift[{print_index(product.shift)}]"
-        self.line(f"    {operands}{known} {_print_blocking(product)}{_print_asked(product)} {{")
+        self.line(
+            f"    {operands}{known} {_print_blocking(product)}{_print_prefetched(product)} {{"
+        )
         self.block(product.body)
         self.line("}")
 
 
-def _print_asked(product: Product) -> str:
-    asked = product.asks
-    return "" if asked is None else f" asks({asked.first}, {asked.lines}, {asked.steps})"
+def _print_prefetched(product: Product) -> str:
+    prefetched = product.prefetches
+    return (
+        ""
+        if prefetched is None
+        else f" prefetches({prefetched.first}, {prefetched.lines}, {prefetched.steps})"
+    )
 
 
 def _print_marks(loop: Reduction) -> str:
     if isinstance(loop, Fold):
-        return " asks" * loop.asks
+        return " prefetches" * loop.prefetches
     return " exclusive" * loop.exclusive + " ordered" * loop.ordered
 
 

@@ -50,8 +50,8 @@ Diagonals = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPart:
-    """`asks(352, 704, 2)`: from line 352 on 704 lines of what is next, one in 2 steps of k."""
+class PrefetchedPart:
+    """`prefetches(352, 704, 2)`: from line 352 on 704 lines of what is next, one in 2 steps of k."""
 
     first: int
     lines: int

@@ -14,7 +14,7 @@ from typing import Literal
 
 from symgrad.codegen.loops.blocking import Share
 from symgrad.codegen.loops.language import Index, IndexAtom, Mode, Modulus, Number, Quotient
-from symgrad.codegen.loops.strided import NO_SHIFT, AskedPart, Diagonals, Digit, ZeroBorder
+from symgrad.codegen.loops.strided import NO_SHIFT, Diagonals, Digit, PrefetchedPart, ZeroBorder
 from symgrad.errors import GraphError
 from symgrad.graph.dtypes import BY_SHORT, DType
 
@@ -179,9 +179,9 @@ class TokenReader:
         """Take `shift[64*i]` if it is there."""
         return self.bracketed_index() if self.accept("shift") else NO_SHIFT
 
-    def asked_part(self) -> AskedPart | None:
-        """Take `asks(0, 352, 2)` if it is there."""
-        return AskedPart(*self.integers(3)) if self.accept("asks") else None
+    def prefetched_part(self) -> PrefetchedPart | None:
+        """Take `prefetches(0, 352, 2)` if it is there."""
+        return PrefetchedPart(*self.integers(3)) if self.accept("prefetches") else None
 
     def dtype(self) -> DType:
         name = self.name()

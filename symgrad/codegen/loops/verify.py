@@ -14,7 +14,6 @@ from symgrad.codegen.loops.access import checks_differ
 from symgrad.codegen.loops.facts import (
     stores_to,
     vars_of,
-    verify_asked,
     verify_blocking,
     verify_bounds,
     verify_const,
@@ -24,6 +23,7 @@ from symgrad.codegen.loops.facts import (
     verify_name,
     verify_op,
     verify_power,
+    verify_prefetched,
     verify_product_dtypes,
     verify_scratch,
     verify_share,
@@ -61,7 +61,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
     ZeroBorder,
 )
-from symgrad.codegen.loops.next_matrices import asking_in, next_matrices
+from symgrad.codegen.loops.next_matrices import next_matrices, prefetching_in
 from symgrad.codegen.loops.next_pages import rows_written
 from symgrad.codegen.loops.print import print_index, print_statement
 from symgrad.codegen.loops.verify_scope import VerifyScope
@@ -253,15 +253,17 @@ class _Verifier:
         in_lanes = loop.vector > 1
         assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
         # Of few loops it is looked up what they write: all that is in them is walked for it.
-        may_ask = not loop.asks or in_lanes or loop.var in scope.asking or rows_written(loop)
-        assert may_ask, f"{loop.var} asks for no vectors, rows or matrices"
+        may_prefetch = (
+            not loop.prefetches or in_lanes or loop.var in scope.prefetching or rows_written(loop)
+        )
+        assert may_prefetch, f"{loop.var} prefetches no vectors, rows or matrices"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         # In a square the lanes are those of the inner loop.
         in_lanes &= not verify_square(loop)
         inside = scope.inside(loop.var, loop.extent, ordered=loop.ordered, in_lanes=in_lanes)
         if next_matrices(loop):
-            inside = replace(inside, asking=asking_in(loop))
+            inside = replace(inside, prefetching=prefetching_in(loop))
         if loop.parallel is not None:
             verify_cut(loop)
             inside = self._part(inside, scope, loop.parts)
@@ -342,7 +344,7 @@ class _Verifier:
         verify_product_dtypes(product)
         verify_digits(product)
         verify_blocking(product.blocking)
-        verify_asked(product, scope.asking)
+        verify_prefetched(product, scope.prefetching)
         m, n, k = (extent for _, extent in axes)
         read = k if m * n > 0 else 0
         self._index(product.shift, scope)

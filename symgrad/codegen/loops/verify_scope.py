@@ -14,8 +14,8 @@ class VerifyScope:
 
     `unordered` are the loop variables a store must depend on. `lane` is the loop variable that
     differs between the lanes of a vector. `parts` is into how many parts a parallel loop around is
-    cut, None outside of one, and `is_fold` says that there is a fold around. Loops over `asking`
-    may ask for what the next iteration of a loop over matrices touches. In dead code, where some
+    cut, None outside of one, and `is_fold` says that there is a fold around. Loops over `prefetching`
+    may prefetch what the next iteration of a loop over matrices touches. In dead code, where some
     loop around has no iterations, nothing is in bounds and nothing needs be.
     """
 
@@ -26,7 +26,7 @@ class VerifyScope:
     parts: int | None = None
     is_fold: bool = False
     is_dead: bool = False
-    asking: frozenset[str] = frozenset()
+    prefetching: frozenset[str] = frozenset()
 
     def inside(self, var: str, extent: int, *, ordered: bool, in_lanes: bool) -> VerifyScope:
         """Return the scope of a loop's body."""
@@ -39,5 +39,5 @@ class VerifyScope:
             self.parts,
             self.is_fold,
             self.is_dead or extent == 0,
-            self.asking,
+            self.prefetching,
         )

@@ -10,7 +10,6 @@ from dataclasses import KW_ONLY, field
 
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.arena import lay_out
-from symgrad.codegen.program.ask_for_rows import ask_ahead, ask_for_rows
 from symgrad.codegen.program.contract_temporaries import contract_temporaries
 from symgrad.codegen.program.distribute_rows import distribute_rows
 from symgrad.codegen.program.fuse_batches import RowKernel, fuse_by_batches
@@ -23,6 +22,7 @@ from symgrad.codegen.program.lay_out_constants import lay_out_constants, narrow_
 from symgrad.codegen.program.leave_out_zeros import tell_of_zeros
 from symgrad.codegen.program.place_results import place_results
 from symgrad.codegen.program.polls import polled_loops
+from symgrad.codegen.program.prefetch_rows import prefetch_pages, prefetch_rows
 from symgrad.codegen.program.print import print_instrs
 from symgrad.codegen.program.registers import schedule_registers
 from symgrad.codegen.program.reuse_results import reuse_results
@@ -218,8 +218,8 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
         },
     ),
     ProgramPass(
-        "ask-for-rows",
-        lambda program, given: ask_for_rows(program, given.target),
+        "prefetch-rows",
+        lambda program, given: prefetch_rows(program, given.target),
         after={
             "fuse-sweeps": "a kernel that goes over a row several times was made of some",
             "contract-temporaries": "what is kept of one row alone is in the cache anyway",
@@ -244,17 +244,17 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
             "distribute-scalars": "what is late in a row leaves the loop over rows",
             "split-matches": "and a match in a row is taken apart",
             "bound-exponentials": "what is known of a row is of the one that is at hand",
-            "ask-for-rows": "which sweep over a row asks is chosen of all of them",
+            "prefetch-rows": "which sweep over a row prefetches is chosen of all of them",
             "accumulate-columns": "and adds to sums of columns",
             "pipeline-rows": "rows are beside each other where they cannot be in a pipeline",
         },
     ),
     ProgramPass(
-        "ask-ahead",
-        lambda program, given: ask_ahead(program, given.target),
+        "prefetch-pages",
+        lambda program, given: prefetch_pages(program, given.target),
         after={
             "fuse-elements": "loops are as long as they get, and read all that they will",
-            "parallelize": "and each part of one asks for what comes next",
+            "parallelize": "and each part of one prefetches what comes next",
         },
     ),
     ProgramPass(

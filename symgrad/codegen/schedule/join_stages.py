@@ -78,5 +78,5 @@ def _one_loop(part: StagePart, loops: Sequence[For | Reduction], column: str) ->
     if part.folds:
         return joined_folds((part,), column, loops[0].extent, part.folds[0].lanes)
     vector = min(s.vector for s in loops if isinstance(s, For))
-    asks = any(isinstance(s, For) and s.asks for s in loops)
-    return For(column, loops[0].extent, tuple(part.inside), vector, asks=asks)
+    prefetches = any(isinstance(s, For) and s.prefetches for s in loops)
+    return For(column, loops[0].extent, tuple(part.inside), vector, prefetches=prefetches)

@@ -37,7 +37,7 @@ def repeats_elements(loop: For, width: int, *, calls: bool) -> bool:
 
 def _may_repeat(loop: For) -> bool:
     """Return whether iterations may be taken twice, and vectors of them begin anywhere."""
-    if loop.vector == 1 or loop.ordered or loop.asks:
+    if loop.vector == 1 or loop.ordered or loop.prefetches:
         return False
     for statement in loop.body:
         if isinstance(statement, Store):

@@ -53,7 +53,7 @@ from symgrad.codegen.schedule.stage_parts import StageBody, StagePart, carried_v
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     LEAST_PIPELINED,
-    LEAST_ROW_ASKED,
+    LEAST_ROW_PREFETCHED,
     MOST_ROWS_ON_THEIR_WAY,
     SHARE_HELD,
     SHARE_OF_ROWS_APART,
@@ -118,20 +118,20 @@ def pipeline_rows(
     joined = joined_folds(parts, column, min(extents), min(lanes))
     if apart == 1 and not _are_near(joined, params, target):
         return None
-    asking = replace(joined, asks=_asks(joined, params, target))
-    body = (*placed, *before, asking, *after)
+    prefetching = replace(joined, prefetches=_prefetches(joined, params, target))
+    body = (*placed, *before, prefetching, *after)
     pipelined = replace(loop, extent=loop.extent + delay, body=body, ordered=True)
     return Pipeline(cleared, pipelined, count)
 
 
-def _asks(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
-    """Return whether a fold asks for what is further on: long rows that no cache of a core holds.
+def _prefetches(fold: Fold, params: Mapping[str, Param], target: Target) -> bool:
+    """Return whether a fold prefetches what is further on: long rows that no cache of a core holds.
 
     Short rows are read as fast as they are computed with, where a processor follows these walks.
     """
     read = [params[buffer].dtype.itemsize for buffer, _ in read_first(fold)]
     total = sum(params[name].nbytes for name in set().union(*buffers_used(fold.body)))
-    least = LEAST_ROW_ASKED if target.follows_pages else 1
+    least = LEAST_ROW_PREFETCHED if target.follows_pages else 1
     return fold.extent * min(read, default=0) >= least and total > target.memory.l2_bytes
 
 
@@ -198,7 +198,7 @@ def _cleared(
         if not all(data.isdisjoint(index_names(store.index)) for store in stores):
             return None
         if stores and isinstance(statement, For):
-            found.append(replace(statement, body=tuple(stores), interleave=1, asks=False))
+            found.append(replace(statement, body=tuple(stores), interleave=1, prefetches=False))
         else:
             found += stores
     cleared: tuple[Stmt, ...] = tuple(found)

@@ -31,8 +31,8 @@ from symgrad.codegen.loops.language import (
     Store,
     square_of,
 )
-from symgrad.codegen.loops.next_matrices import asking_loops, next_matrices, products_run_once
-from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
+from symgrad.codegen.loops.next_matrices import next_matrices, prefetching_loops, products_run_once
+from symgrad.codegen.loops.next_pages import lines_written, rows_prefetched, walks
 from symgrad.codegen.loops.next_rows import (
     bytes_ahead,
     next_of_blocks,
@@ -53,7 +53,12 @@ from symgrad.codegen.schedule.split_matches import matches_apart
 from symgrad.codegen.schedule.vectorize import element_cost, fold_nest, lane_steps
 from symgrad.codegen.sorting.plan import sort_plan
 from symgrad.codegen.target import Target
-from symgrad.cost_model import BYTES_ASKED_AHEAD, BYTES_WRITTEN_AHEAD, SHARE_OF_LOOP, SHARING_CYCLES
+from symgrad.cost_model import (
+    BYTES_PREFETCHED_AHEAD,
+    BYTES_WRITTEN_AHEAD,
+    SHARE_OF_LOOP,
+    SHARING_CYCLES,
+)
 
 
 def schedule_reasons(kernel: Kernel, target: Target) -> tuple[str, ...]:
@@ -110,7 +115,7 @@ def _result_reasons(kernel: Kernel, target: Target) -> Iterator[str]:
         for loop in loops:
             if found := results_ahead(loop, params, target):
                 yield (
-                    f"{loop.var} asks for what it writes {BYTES_WRITTEN_AHEAD:,} bytes further on "
+                    f"{loop.var} prefetches what it writes {BYTES_WRITTEN_AHEAD:,} bytes further on "
                     f"in {len(found)} results: no cache of a core has these lines"
                 )
 
@@ -126,59 +131,59 @@ def _streamed_reasons(kernel: Kernel) -> Iterator[str]:
 
 
 def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> Iterator[str]:
-    if outermost.asks and outermost.vector == 1:
-        count = len(rows_asked(outermost, sizes, target.memory.l2_bytes))
+    if outermost.prefetches and outermost.vector == 1:
+        count = len(rows_prefetched(outermost, sizes, target.memory.l2_bytes))
         yield (
-            f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
+            f"{outermost.var} prefetches the next page of {count} buffers: {outermost.extent} "
             "rows of each are more than a core has of its caches"
         )
-    elif outermost.asks and lines_written(
+    elif outermost.prefetches and lines_written(
         outermost, sizes, target.memory.line_bytes, target.memory.followed_bytes
     ):
         yield (
-            f"{outermost.var} asks for the lines that it writes while it computes: "
+            f"{outermost.var} prefetches the lines that it writes while it computes: "
             f"{body_flops(outermost.body)} operations an element come before"
         )
-    elif outermost.asks:
+    elif outermost.prefetches:
         count = len({buffer for buffer, _ in walks(outermost)})
         yield (
-            f"{outermost.var} asks for the next page of {count} buffers: {outermost.extent} "
+            f"{outermost.var} prefetches the next page of {count} buffers: {outermost.extent} "
             "elements of each are more than a core has of its caches"
         )
 
 
 def _row_reasons(around: For, blocks: For | None, sizes: Mapping[str, int]) -> Iterator[str]:
     for loop in around.body:
-        if isinstance(loop, For) and loop.asks and loop.vector > 1:
+        if isinstance(loop, For) and loop.prefetches and loop.vector > 1:
             count = len(sweeps(around, loop.extent))
             read = {sizes[buffer] for buffer, _ in next_rows(around, loop)}
             ahead = max((rows_ahead(loop.extent * size) for size in read), default=1)
             row = "the next row" if ahead == 1 else f"row {ahead} from here"
             yield (
-                f"{loop.var} asks for {row} of {loop.extent} elements: {count} loops sweep "
+                f"{loop.var} prefetches {row} of {loop.extent} elements: {count} loops sweep "
                 "over each, of which the first alone would read from memory"
             )
-        if isinstance(loop, Fold) and loop.asks and loop.lanes > 1:
+        if isinstance(loop, Fold) and loop.prefetches and loop.lanes > 1:
             yield from _fold_reasons(around, blocks, loop, sizes)
 
 
 def _fold_reasons(
     around: For, blocks: For | None, fold: Fold, sizes: Mapping[str, int]
 ) -> Iterator[str]:
-    if asked := next_of_blocks(blocks, around, fold, sizes):
-        ahead = max(bytes_ahead(around, fold, sizes[buffer]) for buffer, _ in asked)
+    if prefetched := next_of_blocks(blocks, around, fold, sizes):
+        ahead = max(bytes_ahead(around, fold, sizes[buffer]) for buffer, _ in prefetched)
         yield (
-            f"{fold.var} asks for what is {ahead:,} bytes further on in {len(asked)} buffers: "
+            f"{fold.var} prefetches what is {ahead:,} bytes further on in {len(prefetched)} buffers: "
             f"memory rests while {around.extent} rows of {fold.extent} elements are read again"
         )
     elif behind := rows_behind(around, fold):
         yield (
-            f"{fold.var} asks for this row of {len(behind)} buffers: loops behind it are the first "
+            f"{fold.var} prefetches this row of {len(behind)} buffers: loops behind it are the first "
             "ones to read it, and would wait for memory"
         )
     elif read := read_first(fold):
         yield (
-            f"{fold.var} asks for what is {BYTES_ASKED_AHEAD:,} bytes further on in {len(read)} "
+            f"{fold.var} prefetches what is {BYTES_PREFETCHED_AHEAD:,} bytes further on in {len(read)} "
             f"buffers: rows of {fold.extent} elements come from beyond the caches of a core"
         )
 
@@ -194,19 +199,24 @@ def _few_rows_reasons(loop: For, around: For | None, sizes: Mapping[str, int]) -
 
 
 def _matrix_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
-    loops, matrices = asking_loops(around), next_matrices(around)
+    loops, matrices = prefetching_loops(around), next_matrices(around)
     if loops and matrices:
         steps = (first.coefficient(around.var) * sizes[b] for b, first in matrices.items())
         yield (
-            f"{', '.join(loop.var for loop in loops)} ask for the next of {around.extent} "
+            f"{', '.join(loop.var for loop in loops)} prefetch the next of {around.extent} "
             f"matrices, {sum(steps):,} bytes in {len(matrices)} buffers: all of these are more "
             "than a near cache holds, and memory rests while one is computed with"
         )
-    asked = {p.name: p.asks for p in products_run_once(around.body) if p.asks is not None}
-    if asked:
-        lines, rate = sum(a.lines for a in asked.values()), max(a.steps for a in asked.values())
+    prefetched = {
+        p.name: p.prefetches for p in products_run_once(around.body) if p.prefetches is not None
+    }
+    if prefetched:
+        lines, rate = (
+            sum(a.lines for a in prefetched.values()),
+            max(a.steps for a in prefetched.values()),
+        )
         yield (
-            f"{', '.join(asked)} ask for {lines:,} lines of the next of {around.extent} matrices, "
+            f"{', '.join(prefetched)} prefetch {lines:,} lines of the next of {around.extent} matrices, "
             f"one in {rate} steps of k: memory rests while one is computed with"
         )
 

@@ -127,7 +127,7 @@ def keep_blocks(
     Stages from number `chunked` on are done again for each chunk of columns: what they read of
     others is read until the last of them. Rows a page apart would share a few sets of the
     first-level cache; no such gap is behind the last one: if the block of another part began where
-    a next row would, products would take that for the rows that they read next, and ask for it.
+    a next row would, products would take that for the rows that they read next, and prefetch it.
     """
     spans: dict[str, tuple[int, int]] = {}
     again = len(stages) if chunked is None else chunked

@@ -13,7 +13,7 @@ from symgrad.codegen.contract.elements import counted_loop, index, prefetch
 from symgrad.codegen.sorting.elements import Item, unzipped, zipped
 from symgrad.codegen.sorting.matrix import Matrix, least, restore
 from symgrad.codegen.sorting.networks import (
-    Ask,
+    Prefetch,
     comparators,
     emit_network,
     exchange_all,
@@ -29,7 +29,7 @@ def emit_across(matrix: Matrix, tile: Item, start: ir.Value, stop: ir.Value) -> 
     builder, lanes = matrix.builder, matrix.plan.lanes
     with counted_loop(builder, start, stop, lanes) as first:
         builder.store(ir.IntType(8)(0), matrix.has_lost)
-        ahead = _Ahead(matrix, first).ask
+        ahead = _Ahead(matrix, first).prefetch
         _fill(matrix, tile, first, stop, ahead)
         emit_network(
             matrix.items,
@@ -47,7 +47,7 @@ def emit_across(matrix: Matrix, tile: Item, start: ir.Value, stop: ir.Value) -> 
 class _Ahead:
     """What is read next and what is written next, if rows follow each other in memory.
 
-    Caches are asked for it line by line while a tile is sorted, so that none waits for another.
+    Caches are prefetched it line by line while a tile is sorted, so that none waits for another.
     """
 
     def __init__(self, matrix: Matrix, first: ir.Value) -> None:
@@ -66,8 +66,8 @@ class _Ahead:
     def _add(self, start: ir.Value, row_bytes: int, *, is_write: bool) -> None:
         self._places.append((start, row_bytes, is_write))
 
-    def ask(self, line: ir.Value, count: int) -> None:
-        """Ask for what so many lines of the tile, from `line` on, are a part of all of."""
+    def prefetch(self, line: ir.Value, count: int) -> None:
+        """Prefetch what so many lines of the tile, from `line` on, are a part of all of."""
         builder, matrix = self._matrix.builder, self._matrix
         for start, row_bytes, is_write in self._places:
             each = row_bytes * self._lanes // matrix.plan.lines
@@ -86,7 +86,7 @@ def _row(matrix: Matrix, first: ir.Value, lane: ir.Value, stop: ir.Value) -> ir.
 # ------------------------------------------------------------------------------------ in and out
 
 
-def _fill(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value, ahead: Ask) -> None:
+def _fill(matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value, ahead: Prefetch) -> None:
     """Put the keys of the rows from `first` on into the tile."""
     if matrix.sort.source.columns == 1 and matrix.sort.length > 1:
         _fill_transposed(matrix, tile, first, stop, ahead)
@@ -124,7 +124,7 @@ def _cleans_blocks(matrix: Matrix) -> bool:
 
 
 def _fill_transposed(
-    matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value, ahead: Ask
+    matrix: Matrix, tile: Item, first: ir.Value, stop: ir.Value, ahead: Prefetch
 ) -> None:
     builder, lanes, columns = matrix.builder, matrix.plan.lanes, matrix.sort.length
     rows = [_row(matrix, first, index(lane), stop) for lane in range(lanes)]

@@ -17,7 +17,7 @@ from symgrad.codegen.sorting.elements import Item, Items, call_generated
 
 Comparator = tuple[int, int]
 # Called with a line of a tile and how many from there on a block has.
-Ask = Callable[[ir.Value, int], None]
+Prefetch = Callable[[ir.Value, int], None]
 
 
 def comparators(lines: int) -> Iterator[Comparator]:
@@ -54,24 +54,24 @@ def emit_network(
     items: Items,
     tile: Item,
     lines: int,
-    ask: Ask,
+    prefetch: Prefetch,
     *,
     has_sorted_blocks: bool = False,
     cleans_last: bool = True,
 ) -> None:
     """Sort the lanes of a tile of `lines` vectors in memory.
 
-    On the way `ask` is called for each block, with its first line and how many lines it has. What
+    On the way `prefetch` is called for each block, with its first line and how many lines it has. What
     is read and written block by block may be sorted in blocks before (`has_sorted_blocks`), where
-    `ask` was called too, and made complete afterwards: unless the network `cleans_last`, the rounds
+    `prefetch` was called too, and made complete afterwards: unless the network `cleans_last`, the rounds
     within blocks of the last merge are left.
     """
-    _TileNetwork(items, tile, lines, ask).emit(has_sorted_blocks, cleans_last)
+    _TileNetwork(items, tile, lines, prefetch).emit(has_sorted_blocks, cleans_last)
 
 
 class _TileNetwork:
-    def __init__(self, items: Items, tile: Item, lines: int, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, items: Items, tile: Item, lines: int, prefetch: Prefetch) -> None:
+        self._prefetch = prefetch
         self._items = items
         self._tile = tile
         self._lines = lines
@@ -96,7 +96,7 @@ class _TileNetwork:
             with counted_loop(builder, index(0), index(whole), self._block * lanes) as at:
                 self._call(name, self._block, network, at)
                 if name == "lines":
-                    self._ask(builder.sdiv(at, index(lanes)), self._block)
+                    self._prefetch(builder.sdiv(at, index(lanes)), self._block)
         if rest > 1:
             self._call(name, rest, network, index(whole))
 

@@ -23,7 +23,7 @@ from symgrad.records import replace
 from tests.support.programs import program_from
 from tests.support.schedules import unrolled
 
-# Rows, columns and k: leftovers of tiles, vectors and steps; packed, asked for, taken up again.
+# Rows, columns and k: leftovers of tiles, vectors and steps; packed, prefetched, taken up again.
 SHAPES = ((24, 64, 64), (13, 67, 37), (50, 20, 259), (7, 9, 1), (128, 512, 784), (26, 10, 512))
 LARGE = ((300, 1100, 2600), (2600, 300, 300))
 TARGETS = ("native", pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")))

@@ -154,9 +154,9 @@ def test_chunks_have_whole_panels(rows, columns, wanted):
     q, k, v, g = (sg.placeholder((4, n, 32), "float32") for n in (rows, columns, columns, rows))
     y = sg.nn.scaled_dot_product_attention(q, k, v, mask=mask)
     graph = Graph([y, *sg.gradients(y, [q, k, v], grad_ys=g)], [q, k, v, g])
-    with mock.patch.object(fuse_products, "column_chunks", wraps=column_chunks) as asked:
+    with mock.patch.object(fuse_products, "column_chunks", wraps=column_chunks) as prefetched:
         step_of(graph)
-    (found,) = {column_chunks(*call.args) for call in asked.call_args_list}
+    (found,) = {column_chunks(*call.args) for call in prefetched.call_args_list}
     assert (found and (found.size, found.is_last_apart)) == wanted
 
 
@@ -189,9 +189,9 @@ def test_what_each_chunk_reads_of_a_block_is_there_for_the_last_one():
     g, h = xs["g"] / total, xs["h"] / total
     gated = (h @ xs["w"]) * ((g @ xs["v"]) * weights)
     graph = Graph([g @ xs["p"], gated @ xs["z"]], [*xs.values()])
-    with mock.patch.object(fuse_products, "column_chunks", wraps=column_chunks) as asked:
+    with mock.patch.object(fuse_products, "column_chunks", wraps=column_chunks) as prefetched:
         step = step_of(graph)
-    assert any(column_chunks(*call.args) for call in asked.call_args_list)
+    assert any(column_chunks(*call.args) for call in prefetched.call_args_list)
     for found, wanted in zip(
         run_native(step, inputs).outputs, evaluate(graph, inputs)[0], strict=True
     ):

@@ -22,8 +22,8 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from symgrad.records import replace
 from tests.support.floors import Memory, Variant, run_variants
-from tests.unit.codegen.test_asking_for_products import arrays_of, batch
 from tests.unit.codegen.test_contract import Case
+from tests.unit.codegen.test_prefetching_products import arrays_of, batch
 
 AVX512 = pytest.mark.isa("avx512f")
 V4 = replace(target_named("x86-64-v4"), shuffles_singly=True)

@@ -17,8 +17,8 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from tests.unit.codegen import test_contract as contractions
-from tests.unit.codegen.test_asking_products import mixtures
 from tests.unit.codegen.test_contract import Case, EpilogueKind, address, aligned
+from tests.unit.codegen.test_prefetching_tiles import mixtures
 from tests.unit.codegen.test_stored_results import plan_of, plans_of, product
 
 AVX512 = pytest.mark.isa("avx512f")
@@ -167,13 +167,13 @@ def test_sums_of_a_held_right_are_stored_where_results_are_whatever_their_column
         assert (plan.method, plan.result_row) == ("held", n)
 
 
-def test_tiles_that_ask_for_what_the_next_product_reads_hold_no_right():
+def test_tiles_that_prefetch_what_the_next_product_reads_hold_no_right():
     across, *_ = mixtures(10_000, 25, 8)
     assert method_of(Case(25, 8, 8, dtypes.float64)) == "held"
     assert [plan.method for plan in plans_of(across) if plan.goes_on == "rows"] == ["tile"]
 
 
-def test_a_batch_asks_for_the_right_of_the_next_product():
+def test_a_batch_prefetches_the_right_of_the_next_product():
     for n in (16, 12):
         x, y = (sg.placeholder((5, n, n)) for _ in range(2))
         plans = [plan_of(Graph([x @ right], [x, y])) for right in (y, y.mT)]
@@ -181,23 +181,25 @@ def test_a_batch_asks_for_the_right_of_the_next_product():
         assert [plan.next_sides for plan in plans] == [(0, 0), (n * n, n * n)]
 
 
-def test_a_batch_whose_right_is_transposed_asks_for_left_and_result_where_these_are_dense():
+def test_a_batch_whose_right_is_transposed_prefetches_left_and_result_where_these_are_dense():
     x, y, z = (sg.placeholder((5, 16, 16)) for _ in range(3))
     one = sg.placeholder((16, 16))
-    asked = {
+    prefetched = {
         "both": x @ y.mT,
         "both, the left transposed": x.mT @ y.mT,
         "the left, for an epilogue writes the result": x @ y.mT + z,
         "the result, for all have one left": one @ y.mT,
     }
-    sides = [plan_of(Graph([r], [x, y, z, one])).next_sides for r in asked.values()]
+    sides = [plan_of(Graph([r], [x, y, z, one])).next_sides for r in prefetched.values()]
     assert sides == [(256, 256), (256, 256), (256, 0), (0, 256)]
 
 
 @AVX512
 @pytest.mark.parametrize("form", ["NT", "TT"])
 @pytest.mark.parametrize("m", [9, 16])
-def test_products_that_ask_for_all_that_the_next_one_meets_agree_for_any_number_of_threads(form, m):
+def test_products_that_prefetch_all_that_the_next_one_meets_agree_for_any_number_of_threads(
+    form, m
+):
     x = sg.placeholder((37, 16, m) if form == "TT" else (37, m, 16))
     y = sg.placeholder((37, 16, 16))
     rng = np.random.default_rng(0)

@@ -48,7 +48,7 @@ ROWS = """kernel @rows(in x: f32[65536], in g: f32[65536], out y: f32[65536], ou
     }
     z[i] = u
     t1: f32 = z[i]
-    for v in 0..1024 vector(16) asks {
+    for v in 0..1024 vector(16) prefetches {
       e: f32 = x[1024*i + v]
       aa: f32 = mul(e, t1)
       w[1024*i + v] = aa
@@ -67,7 +67,7 @@ def test_a_row_is_read_once_a_stage():
     verify_kernel(kernel)
     text = print_kernel(kernel)
     assert text.count(" x[") == 3
-    assert text.count("asks") == 1
+    assert text.count("prefetches") == 1
     wanted = _run(parse_kernel(ROWS))
     for name, found in _run(kernel).items():
         np.testing.assert_array_equal(found, wanted[name])

@@ -80,12 +80,12 @@ def test_assembled_kernels_take_four_steps_an_iteration_however_few_registers_ar
         assert kernel.unrolled == 2
         assert _with_more_steps(plan, kernel).unrolled == expected
     # One that LLVM selects keeps registers for what it loads ahead.
-    other = replace(kernel, asks_for_next=True)
+    other = replace(kernel, prefetches_next=True)
     assert _with_more_steps(plan, other).unrolled == 2
 
 
 @pytest.mark.isa("avx512f")
-def test_lines_of_a_panel_are_asked_for_one_by_one() -> None:
+def test_lines_of_a_panel_are_prefetched_one_by_one() -> None:
     machine = told(target_named("native"), is_so=True)
     with mock.patch.object(targets, "_native", return_value=machine):
         target_named.cache_clear()
@@ -99,21 +99,21 @@ def test_lines_of_a_panel_are_asked_for_one_by_one() -> None:
     assert ("prefetcht0", "prefetcht0") not in set(pairwise(lines))
 
 
-def test_what_the_next_epilogue_meets_is_asked_for_in_a_loop_of_its_own_if_that_is_short() -> None:
+def test_what_the_next_epilogue_meets_is_prefetched_in_a_loop_of_its_own_if_that_is_short() -> None:
     for target, expected in ((V4, False), (SLOW, True)):
         plan = replace(plan_of(target, 1024, 1024), met=1)
-        assert kernel_of(plan, target).asks_apart is expected
+        assert kernel_of(plan, target).prefetches_apart is expected
     short = replace(plan_of(SLOW, 1024, 1024), met=1, block_k=128)
-    assert not kernel_of(short, SLOW).asks_apart
+    assert not kernel_of(short, SLOW).prefetches_apart
 
 
-def test_rows_that_lie_whole_pages_apart_are_asked_for_a_line_before() -> None:
+def test_rows_that_lie_whole_pages_apart_are_prefetched_a_line_before() -> None:
     assert kernel_of(plan_of(SLOW, 512, 1024), SLOW).left_near == 64
     assert kernel_of(plan_of(SLOW, 512, 1000), SLOW).left_near == 0
     assert kernel_of(plan_of(V4, 512, 1024), V4).left_near == 0
 
 
-def test_a_packed_left_is_asked_for_as_its_panel_is() -> None:
+def test_a_packed_left_is_prefetched_as_its_panel_is() -> None:
     plan = plan_of(SLOW, 1024, 1024, "TN")
     assert plan.pack_left == "copy"
     assert kernel_of(plan, SLOW).left_near == 768
@@ -154,7 +154,7 @@ def test_what_is_packed_from_afar_is_not() -> None:
 
 
 @pytest.mark.parametrize("is_assembled", [False, True])
-def test_all_lines_of_a_row_are_asked_for_wherever_it_begins(is_assembled: bool) -> None:
+def test_all_lines_of_a_row_are_prefetched_wherever_it_begins(is_assembled: bool) -> None:
     plan = few_rows(SLOW, 32, 512, 512)
     kernel = kernel_of(plan, SLOW)
     with mock.patch.object(microkernel, "is_assembled", return_value=is_assembled):
@@ -165,9 +165,9 @@ def test_all_lines_of_a_row_are_asked_for_wherever_it_begins(is_assembled: bool)
     if is_assembled:
         first = str(module).split("vbroadcastss")[0]
         begin = kernel.right_ahead * plan.columns * 4
-        asked = [*range(0, kernel.columns * 4, line), (kernel.columns - 1) * 4]
+        prefetched = [*range(0, kernel.columns * 4, line), (kernel.columns - 1) * 4]
         found = [part.split("(")[0] for part in first.split("prefetcht0 ")[1:]]
-        assert found == [str(begin + nbytes) for nbytes in asked]
+        assert found == [str(begin + nbytes) for nbytes in prefetched]
     else:
         assert str(module).count('call void @"llvm.prefetch.p0') == kernel.unrolled * (lines + 1)
 

@@ -12,13 +12,13 @@ from symgrad.codegen.loops.language import Stmt
 from symgrad.codegen.loops.rewrite import has_loops_in_loops
 from symgrad.codegen.program import distribute_rows
 from symgrad.codegen.program.print import print_program
-from symgrad.codegen.schedule import ask_for_matrices, ask_for_rows, ask_for_windows
+from symgrad.codegen.schedule import prefetch_matrices, prefetch_rows, prefetch_windows
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions, lower_graph
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 
-ASKING = (distribute_rows, ask_for_matrices, ask_for_rows, ask_for_windows)
+ASKING = (distribute_rows, prefetch_matrices, prefetch_rows, prefetch_windows)
 
 
 def _layers() -> list[Tensor]:

@@ -13,8 +13,8 @@ from symgrad.codegen.contract import ContractPlan
 from symgrad.codegen.contract.kernels import microkernel
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.plans import products
-from symgrad.codegen.contract.plans.asking import can_pack_next
 from symgrad.codegen.contract.plans.packing import packs_next
+from symgrad.codegen.contract.plans.prefetching import can_pack_next
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements

@@ -245,7 +245,7 @@ def test_windows_of_many_channels_are_packed_in_even_blocks():
     for plan in (plan_of(), plan_of(2, lines=28), plan_of(channels=128, lines=14)):
         assert plan.pack_left == "windows"
         assert plan.k % plan.block_k == 0
-        assert plan.asks_for_block == (plan.k_blocks > 1)
+        assert plan.prefetches_block == (plan.k_blocks > 1)
     assert plan_of(channels=16).pack_left == "none"  # too few to be worth a copy
     assert plan_of(window=1).pack_left == "none"  # each pixel is in one window
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from symgrad.codegen.contract.plans.asking import with_next_steps
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
-from symgrad.codegen.contract.plans.asking import with_next_steps
 from symgrad.codegen.contract.plans.parts import even_columns, even_rows, in_parts
 from symgrad.codegen.contract.plans.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
@@ -173,7 +173,7 @@ def test_tiles_begin_anew_in_each_part_where_their_rows_are_uneven():
     assert even_rows(Case(16, 16, 512).plan("x86-64-v4"), 2, TARGET) is None
 
 
-def test_the_tiles_of_a_part_ask_for_what_it_reads_of_the_next_block():
+def test_the_tiles_of_a_part_prefetch_what_it_reads_of_the_next_block():
     plan = Case(256, 64, 25088, lhs="columns").plan("x86-64-v4")
     part = in_parts(plan, Share("m", 22, 44, 128), TARGET)
     asked = with_next_steps(part, 22).next_steps

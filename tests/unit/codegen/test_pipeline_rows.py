@@ -127,17 +127,17 @@ def test_a_function_of_rows_has_the_same_bits(function, threads, rows):
     assert_same_bits(compiled_rows(graph, threads), plain, rows)
 
 
-def test_long_rows_that_no_cache_of_a_core_holds_are_asked_for():
+def test_long_rows_that_no_cache_of_a_core_holds_are_prefetched_for():
     x, g = sg.placeholder((512, 512)), sg.placeholder((512, 512))
     y = sg.nn.softmax(x)
     step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
     (kernel,) = step.kernels
     assert any("bytes further on in 2 buffers" in reason for reason in kernel.reasons)
-    assert "asks" in print_kernel(_pipelined(ROWS))
+    assert "prefetches" in print_kernel(_pipelined(ROWS))
     follows = replace(TARGET, follows_pages=True)
-    assert "asks" not in print_kernel(_pipelined(ROWS, follows))  # short ones
+    assert "prefetches" not in print_kernel(_pipelined(ROWS, follows))  # short ones
     few = sg.placeholder((32, 1024))  # in the caches of a core
-    assert "asks" not in sg.compile([few], sg.nn.softmax(few), target="x86-64-v4").ir("loops")
+    assert "prefetches" not in sg.compile([few], sg.nn.softmax(few), target="x86-64-v4").ir("loops")
     text = step.ir("loops")
     rows = parse_kernel(text[text.index("kernel @") : text.index("program @")]).body[-1]
     assert isinstance(rows, For)
@@ -147,7 +147,7 @@ def test_long_rows_that_no_cache_of_a_core_holds_are_asked_for():
     assert places == [(checks[0], 512), (checks[2], 512)]  # the first stages that read x and g
 
 
-def test_rows_of_results_are_asked_for_where_no_cache_of_a_core_holds_them():
+def test_rows_of_results_are_prefetched_where_no_cache_of_a_core_holds_them():
     x, g = sg.placeholder((512, 512)), sg.placeholder((512, 512))
     y = sg.nn.softmax(x)
     step = sg.compile([x, g], [y, *sg.gradients(y, [x], grad_ys=g)], target="x86-64-v4")
@@ -165,7 +165,7 @@ def test_rows_of_results_are_asked_for_where_no_cache_of_a_core_holds_them():
     assert results_ahead(fold, params, replace(TARGET, follows_pages=True)) == []
     few = {name: replace(param, count=1024) for name, param in params.items()}
     assert results_ahead(fold, few, TARGET) == []  # in the caches of a core
-    assert results_ahead(replace(fold, asks=False), params, TARGET) == []
+    assert results_ahead(replace(fold, prefetches=False), params, TARGET) == []
 
 
 def test_a_kernel_says_how_its_rows_are_pipelined():

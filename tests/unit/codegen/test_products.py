@@ -1,4 +1,4 @@
-"""What the epilogue of a product decides about its plan, and what is asked for ahead."""
+"""What the epilogue of a product decides about its plan, and what is prefetched ahead."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def product_of(graph: Graph) -> Product:
     return product
 
 
-def test_what_a_large_update_reads_and_writes_is_asked_for_ahead_once():
+def test_what_a_large_update_reads_and_writes_is_prefetched_ahead_once():
     product = product_of(training(1024, 768))
     places = places_to_prefetch(product, product_plan(product, TARGET), TARGET)
     buffers = [buffer for buffer, _ in places]
@@ -46,13 +46,13 @@ def test_what_a_large_update_reads_and_writes_is_asked_for_ahead_once():
     assert len(set(buffers)) == 3
 
 
-def test_what_the_second_cache_holds_is_not_asked_for():
+def test_what_the_second_cache_holds_is_not_prefetched_for():
     product = product_of(training(1024, 768))
     large = replace(TARGET, memory=replace(TARGET.memory, l2_bytes=2 << 20))
     assert places_to_prefetch(product, product_plan(product, large), large) == []
 
 
-def test_what_the_second_cache_holds_only_in_part_is_asked_for_where_there_is_time():
+def test_what_the_second_cache_holds_only_in_part_is_prefetched_where_there_is_time():
     memory = replace(TARGET.memory, l2_bytes=4 << 20)  # of m, v and w it holds one and a third
     for batch, expected in ((8, 0), (512, 3)):
         product, target = product_of(training(1024, 768, batch)), replace(TARGET, memory=memory)
@@ -60,7 +60,7 @@ def test_what_the_second_cache_holds_only_in_part_is_asked_for_where_there_is_ti
 
 
 @pytest.mark.parametrize(("batch", "steps"), [(8, 0), (64, 4), (256, 8), (512, 16)])
-def test_a_row_that_an_update_meets_is_asked_for_in_so_many_steps_of_k(batch, steps):
+def test_a_row_that_an_update_meets_is_prefetched_in_so_many_steps_of_k(batch, steps):
     product = product_of(training(1024, 768, batch))
     plan = product_plan(product, TARGET)
     assert plan.steps_a_row == steps
@@ -69,22 +69,22 @@ def test_a_row_that_an_update_meets_is_asked_for_in_so_many_steps_of_k(batch, st
 
 
 @pytest.mark.parametrize(("batch", "expected"), [(8, 0), (64, 1)])
-def test_a_microkernel_asks_for_what_its_epilogue_meets_where_it_has_the_steps(batch, expected):
+def test_a_microkernel_prefetches_what_its_epilogue_meets_where_it_has_the_steps(batch, expected):
     text = compile_for(training(1024, 768, batch), "x86-64-v3").llvm
     kernels = [f for f in text.split("define ") if '@"contract.tile' in f.split("\n")[0]]
     assert kernels
-    # A line at a time; without the steps all is asked for in front of the kernel. The first tile
-    # of a panel packs it, and asks for the lines of each row of the right.
-    asked = {f.count("prefetcht1 ") for f in kernels}
-    assert asked == ({expected, expected + 2} if expected else {0})
+    # A line at a time; without the steps all is prefetched in front of the kernel. The first tile
+    # of a panel packs it, and prefetches the lines of each row of the right.
+    prefetched = {f.count("prefetcht1 ") for f in kernels}
+    assert prefetched == ({expected, expected + 2} if expected else {0})
 
 
-def test_what_lies_in_cache_is_not_asked_for():
+def test_what_lies_in_cache_is_not_prefetched_for():
     product = product_of(training(64, 64))
     assert places_to_prefetch(product, product_plan(product, TARGET), TARGET) == []
 
 
-def test_a_product_that_reads_nothing_of_its_size_asks_for_its_results():
+def test_a_product_that_reads_nothing_of_its_size_prefetches_its_results():
     a, b = sg.placeholder((8, 1024)), sg.placeholder((8, 768))
     y = sg.matmul(a, b, transpose_a=True) + sg.placeholder((768,))
     product = product_of(Graph([y, sg.exp(y)]))
@@ -122,7 +122,9 @@ def test_a_large_update_is_right_at_its_edges(rows, columns):
 
 
 @pytest.mark.parametrize(("batch", "keeps"), [(2, True), (8, True), (32, True), (256, False)])
-def test_an_epilogue_goes_through_whole_rows_where_tiles_have_few_steps_to_ask_in(batch, keeps):
+def test_an_epilogue_goes_through_whole_rows_where_tiles_have_few_steps_to_prefetch_in(
+    batch, keeps
+):
     product = product_of(training(1024, 768, batch))
     plan = product_plan(product, FOLLOWS)
     assert plan.keeps_rows is keeps

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.contract.asked_ahead import near_ahead
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.products import product_plan
+from symgrad.codegen.contract.prefetch_distances import near_ahead
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
@@ -19,7 +19,7 @@ from symgrad.codegen.target import Target, target_named
 from symgrad.compiler import CompileOptions, lower_graph
 from symgrad.graph.graph import Graph
 from symgrad.records import replace
-from tests.unit.codegen.test_tile_asking import RIGHT, places_asked
+from tests.unit.codegen.test_tile_prefetching import RIGHT, places_prefetched
 
 V4 = target_named("x86-64-v4")
 LATE = replace(V4, meets_products_late=True, near_ahead=512)
@@ -41,42 +41,42 @@ def attention_plans(
     return scores, values
 
 
-def lines_asked(plan: ContractPlan, steps: tuple[int, int] = (0, 64)) -> list[int]:
-    """Return which lines of the right tiles ask for that read steps of k of its first panel."""
+def lines_prefetched(plan: ContractPlan, steps: tuple[int, int] = (0, 64)) -> list[int]:
+    """Return which lines of the right tiles prefetch that read steps of k of its first panel."""
     source = plan.next_source
     assert source is not None
-    asked, count = places_asked(plan), -(-min(plan.k, plan.block_k) // source.lines.steps)
-    begins = [(asked(tile, *steps) - RIGHT) // 64 for tile in range(source.tiles)]
+    prefetched, count = places_prefetched(plan), -(-min(plan.k, plan.block_k) // source.lines.steps)
+    begins = [(prefetched(tile, *steps) - RIGHT) // 64 for tile in range(source.tiles)]
     assert source.tiles <= plan.row_tiles
     return [line for begin in begins for line in range(begin, begin + count)]
 
 
-def test_tiles_ask_for_the_next_of_panels_that_were_packed_before() -> None:
+def test_tiles_prefetch_the_next_of_panels_that_were_packed_before() -> None:
     plan, _ = attention_plans((1, 4096, 64), SLOW)
     assert plan.pack_right == "none"
     panel = plan.k * plan.tile_columns // LINE
-    lines = lines_asked(plan)
+    lines = lines_prefetched(plan)
     assert set(range(panel, 2 * panel)) <= set(lines)
     assert len(lines) < panel * 5 / 4
 
 
-def test_tiles_ask_for_the_next_block_of_k() -> None:
+def test_tiles_prefetch_the_next_block_of_k() -> None:
     _, plan = attention_plans((1, 4096, 64), SLOW)
     assert plan.has_panel
     assert plan.k_blocks > 1
-    assert not plan.asks_for_next
+    assert not plan.prefetches_next
     block, row = plan.block_k, plan.tile_columns // LINE
-    lines = lines_asked(plan, (block, 2 * block))
+    lines = lines_prefetched(plan, (block, 2 * block))
     assert set(range(2 * block * row, 3 * block * row)) <= set(lines)
     last = (plan.k_blocks - 1) * block
-    assert min(lines_asked(plan, (last, plan.k))) == last * row  # behind it is nothing
+    assert min(lines_prefetched(plan, (last, plan.k))) == last * row  # behind it is nothing
 
 
 @pytest.mark.parametrize(
     ("shape", "target"),
     [((1, 4096, 64), LATE), ((2, 1024, 64), SLOW), ((4, 512, 64), SLOW)],
 )
-def test_what_a_near_cache_has_or_a_fast_shared_one_is_not_asked_for(shape, target):
+def test_what_a_near_cache_has_or_a_fast_shared_one_is_not_prefetched_for(shape, target):
     assert all(plan.next_source is None for plan in attention_plans(shape, target))
 
 
@@ -90,13 +90,13 @@ def test_the_scratch_of_another_part_is_not_what_a_product_reads_next(threads: T
 def test_values_that_several_blocks_of_queries_read_are_not_followed_by_the_next() -> None:
     _, values = attention_plans((4, 512, 64), LATE)
     assert values.rows < 512
-    assert not values.asks_for_product
+    assert not values.prefetches_product
     assert near_ahead(values, values.right.row_stride, Elements(values.dtype, values.compute, LATE))
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", [(1, 2048, 64), (1, 2064, 72)])
-def test_no_bit_depends_on_who_asks_or_on_blocks(shape, causal, monkeypatch):
+def test_no_bit_depends_on_who_prefetches_or_on_blocks(shape, causal, monkeypatch):
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(shape).astype("f") for _ in range(3)]
     native, found = target_named("native"), []

@@ -1,4 +1,4 @@
-"""Rows in blocks that are read twice ask for what is further on, and a few rows need no loop."""
+"""Rows in blocks that are read twice prefetch what is further on, and a few rows need no loop."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from symgrad.codegen.loops.next_rows import next_of_blocks
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
-from symgrad.codegen.schedule.ask_for_rows import ask_for_rows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.prefetch_rows import prefetch_rows
 from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
@@ -58,7 +58,7 @@ BLOCKS = """kernel @k(in x: f32[8388608], in w: f32[1024], out y: f32[8192], out
 }""".replace("out g", "inout g").replace("out y", "inout y")
 
 
-def asking(kernel: Kernel) -> tuple[For, For, Fold]:
+def prefetching(kernel: Kernel) -> tuple[For, For, Fold]:
     """Return the loop over blocks, that over rows, and the fold in it."""
     (blocks,) = kernel.body
     assert isinstance(blocks, For)
@@ -69,17 +69,17 @@ def asking(kernel: Kernel) -> tuple[For, For, Fold]:
     return blocks, rows, fold
 
 
-def test_a_fold_asks_for_rows_further_on_while_its_block_is_read_again():
-    kernel = ask_for_rows(parse_kernel(BLOCKS), TARGET)
+def test_a_fold_prefetches_rows_further_on_while_its_block_is_read_again():
+    kernel = prefetch_rows(parse_kernel(BLOCKS), TARGET)
     verify_kernel(kernel)
     text = print_kernel(kernel)
-    assert "for k in 0..1024 lanes(32) asks {" in text
-    assert text.count("asks") == 1
+    assert "for k in 0..1024 lanes(32) prefetches {" in text
+    assert text.count("prefetches") == 1
     assert print_kernel(parse_kernel(text)) == text
-    blocks, rows, fold = asking(kernel)
+    blocks, rows, fold = prefetching(kernel)
     place = ("x", Index(4096, (("i", 8192), ("r", 1024), ("k", 1))))  # of 16 KB further on
     assert next_of_blocks(blocks, rows, fold, {"x": 4, "w": 4}) == [place]
-    (reason,) = (r for r in schedule_reasons(kernel, TARGET) if "asks" in r)
+    (reason,) = (r for r in schedule_reasons(kernel, TARGET) if "prefetches" in r)
     assert "16,384 bytes further on in 1 buffers" in reason
     assert "8 rows of 1024 elements" in reason
 
@@ -91,9 +91,9 @@ def test_no_further_than_the_next_block():
         .replace("k in 0..1024", "k in 0..256")
     )
     text = text.replace("j in 0..1024", "j in 0..256").replace("i in 0..1024", "i in 0..4096")
-    kernel = ask_for_rows(parse_kernel(text.replace("y: f32[8192]", "y: f32[32768]")), TARGET)
-    blocks, rows, fold = asking(kernel)
-    assert fold.asks
+    kernel = prefetch_rows(parse_kernel(text.replace("y: f32[8192]", "y: f32[32768]")), TARGET)
+    blocks, rows, fold = prefetching(kernel)
+    assert fold.prefetches
     ((_, index),) = next_of_blocks(blocks, rows, fold, {"x": 4, "w": 4})
     assert index.const == 2048
 
@@ -108,7 +108,7 @@ def test_no_further_than_the_next_block():
         ("in x", "inout x"),
     ],
 )
-def test_other_rows_are_not_asked_for(what, by):
+def test_other_rows_are_not_prefetched_for(what, by):
     text = BLOCKS.replace(what, by)
     if by == "1048576":
         text = text.replace("i in 0..1024", "i in 0..128")
@@ -116,7 +116,7 @@ def test_other_rows_are_not_asked_for(what, by):
         text = text.replace("(in x", "(in z: f32[8388608], in x")
     if "inout" in by:
         text = text.replace("      g[j] = v", "      g[j] = v\n      x[8192*i + j] = v")
-    assert ask_for_rows(parse_kernel(text), TARGET) == parse_kernel(text)
+    assert prefetch_rows(parse_kernel(text), TARGET) == parse_kernel(text)
 
 
 def squares(rows: int, columns: int) -> Graph:
@@ -126,20 +126,20 @@ def squares(rows: int, columns: int) -> Graph:
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
-def test_what_is_asked_for_changes_no_bit(threads):
+def test_what_is_prefetched_changes_no_bit(threads):
     rows, columns = 4109, 1040  # more than 16 MB, and no whole number of blocks
     random = np.random.default_rng(0)
     shapes = (rows, columns), (columns,), (rows,)
     arrays = [random.normal(size=shape).astype(np.float32) for shape in shapes]
     found = []
-    for skip in ([], ["ask-for-rows"]):
+    for skip in ([], ["prefetch-rows"]):
         options = CompileOptions(target_named("native"), 1, False, False, threads)
         executable = Executable(squares(rows, columns), options, passes=Options(skip=skip))
         text = "".join(print_kernel(kernel) for kernel in executable.program.kernels)
-        assert (" asks {" in text) == (not skip)
+        assert (" prefetches {" in text) == (not skip)
         found.append(run_native(executable, arrays).outputs[0])
-    asking, plain = found
-    np.testing.assert_array_equal(asking, plain)
+    prefetching, plain = found
+    np.testing.assert_array_equal(prefetching, plain)
 
 
 def loads_of_rows(inputs: Sequence[Tensor], y: Tensor) -> int:

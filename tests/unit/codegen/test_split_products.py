@@ -17,8 +17,8 @@ from symgrad.graph import dtypes
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Graph
 from tests.unit.codegen import test_contract as contractions
-from tests.unit.codegen.test_asking_products import mixtures
 from tests.unit.codegen.test_contract import Case, EpilogueKind, address, aligned
+from tests.unit.codegen.test_prefetching_tiles import mixtures
 from tests.unit.codegen.test_stored_results import plan_of, plans_of, product
 
 TARGETS = ("native", pytest.param("x86-64-v3", marks=pytest.mark.isa("avx2")))
@@ -205,7 +205,7 @@ def test_rows_that_share_few_sets_of_a_cache_are_no_more_than_it_keeps():
     assert near.tile_rows > far.tile_rows == target.memory.lines_kept(4096)
 
 
-def test_tiles_that_ask_for_what_the_next_product_reads_do_not_split_sums():
+def test_tiles_that_prefetch_what_the_next_product_reads_do_not_split_sums():
     across, *_ = mixtures(10_000, 25, 20)
     assert Case(256, 20, 20, dtypes.float64).plan("x86-64-v4").method == "split"
     plans = plans_of(across)
@@ -230,15 +230,15 @@ def test_batches_of_split_sums_are_stored_where_results_are():
     assert "contract.split" in step.ir("llvm")
 
 
-def test_small_rights_of_a_batch_are_asked_for_where_the_ones_before_are_transposed():
-    def asked(n: int, is_turned: bool, batch: tuple[int, ...] = (9,)) -> int:
+def test_small_rights_of_a_batch_are_prefetched_where_the_ones_before_are_transposed():
+    def prefetched(n: int, is_turned: bool, batch: tuple[int, ...] = (9,)) -> int:
         x, y = (sg.placeholder((*batch, n, n)) for _ in range(2))
         return plan_of(Graph([x @ (y.mT if is_turned else y)], [x, y])).next_right
 
-    assert [asked(n, True) for n in (16, 24, 32)] == [256, 576, 1024]
-    assert asked(24, False) == 0  # which is read where it lies
-    assert asked(24, True, ()) == 0  # one product
-    assert asked(128, True) == 0  # too large for the nearest cache
+    assert [prefetched(n, True) for n in (16, 24, 32)] == [256, 576, 1024]
+    assert prefetched(24, False) == 0  # which is read where it lies
+    assert prefetched(24, True, ()) == 0  # one product
+    assert prefetched(128, True) == 0  # too large for the nearest cache
 
 
 def test_split_vectors_of_rows_have_the_same_bits_on_two_threads():

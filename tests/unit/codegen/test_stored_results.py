@@ -74,7 +74,7 @@ def test_sums_of_several_blocks_wait_where_large_results_are():
     assert plan.k_blocks > 1
     assert plan.result_row == 1024
     assert not plan.is_streamed  # the next block reads them
-    assert plan.steps_a_row > 0  # and they are asked for
+    assert plan.steps_a_row > 0  # and they are prefetched
     assert partial_offset(plan) == scratch_bytes(plan)
     assert not plan_of(turned(2048, 2048, 2048)).is_streamed
     # A near cache has them in tiles that follow one another, or they come and go too often.
@@ -129,17 +129,17 @@ def test_products_for_the_residues_of_a_stride_store_their_tiles_where_these_bel
     assert all(plan.result_row > 0 for plan in plans)
 
 
-def test_a_tile_asks_for_where_it_is_stored_if_its_sums_are_short():
+def test_a_tile_prefetches_where_it_is_stored_if_its_sums_are_short():
     plans = plans_of(gradient_to_strided(36, 64))
-    assert all(plan.met == 1 and plan.asks_for_results for plan in plans)
+    assert all(plan.met == 1 and plan.prefetches_results for plan in plans)
     assert all(plan.steps_a_row > 0 for plan in plans)
-    assert plan_of(product(4096, 64, 256)).asks_for_results
-    assert not plan_of(product(4096, 64, 700)).asks_for_results
+    assert plan_of(product(4096, 64, 256)).prefetches_results
+    assert not plan_of(product(4096, 64, 700)).prefetches_results
     # A near cache holds these.
-    assert not plan_of(product(64, 64, 32)).asks_for_results
+    assert not plan_of(product(64, 64, 32)).prefetches_results
 
 
-def test_tiles_that_ask_for_where_they_are_stored_are_right_between_guard_pages():
+def test_tiles_that_prefetch_where_they_are_stored_are_right_between_guard_pages():
     random = np.random.default_rng(0)
     for graph in (gradient_to_strided(36, 32), gradient_to_strided(35, 48), product(4001, 80, 37)):
         shapes = [t.type.static_shape for t in graph.inputs]

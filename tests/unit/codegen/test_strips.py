@@ -142,13 +142,13 @@ def test_a_counter_or_bound_that_a_called_kernel_reads_is_in_no_strip(in_memory)
 def test_a_strip_polls_before_the_next_and_can_be_stopped():
     step = counted()
     executable = step.executable
-    asks: list[int] = []
+    prefetches: list[int] = []
 
-    def asked() -> int:
-        asks.append(1)
-        return len(asks) == 3
+    def prefetched() -> int:
+        prefetches.append(1)
+        return len(prefetches) == 3
 
-    callback = ctypes.CFUNCTYPE(ctypes.c_int32)(asked)
+    callback = ctypes.CFUNCTYPE(ctypes.c_int32)(prefetched)
     executable._watch[ASKED_WORD] = ctypes.cast(callback, ctypes.c_void_p).value or 0
     run = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(executable.code.address(STEP))
     arrays: list[np.ndarray] = [
@@ -160,4 +160,4 @@ def test_a_strip_polls_before_the_next_and_can_be_stopped():
     outputs: list[np.ndarray] = [np.zeros((), np.int64), np.zeros((), np.float32)]
     tables = [np.array([a.ctypes.data for a in group]) for group in (arrays, outputs)]
     assert run(*(t.ctypes.data for t in (*tables, executable.table))) == STOPPED
-    assert len(asks) == 3
+    assert len(prefetches) == 3

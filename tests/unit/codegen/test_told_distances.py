@@ -40,7 +40,7 @@ def test_layers_of_other_widths_have_the_same_tiles():
     assert found == dense(800)
 
 
-def test_tiles_of_a_right_that_is_transposed_ask_for_lines_as_those_of_another():
+def test_tiles_of_a_right_that_is_transposed_prefetch_lines_as_those_of_another():
     x, w = sg.placeholder((128, 784)), sg.placeholder((512, 784))
     assert tiles(sg.tanh(x @ w.T), [x, w]) < dense(784)
 
@@ -59,7 +59,7 @@ def test_unrolled_tiles_are_told_rows_only_where_an_address_has_a_distance_sever
 
 
 def test_the_loop_of_a_tile_that_is_told_distances_keeps_them_in_registers():
-    """So it is with nine rows of three vectors, of which one packs, and none asks for results."""
+    """So it is with nine rows of three vectors, of which one packs, and none prefetches results."""
     options, target = options_of("x86-64-v4"), target_named("x86-64-v4")
     x, w, b = sg.placeholder((144, 512)), sg.placeholder((512, 528)), sg.placeholder((528,))
     program = lower_graph(Graph([sg.tanh(x @ w + b)], [x, w, b]), options).program

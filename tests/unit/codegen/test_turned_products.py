@@ -169,7 +169,7 @@ INCLUDES = {is_so: replace(target_named(V4), includes_code=is_so) for is_so in (
 
 
 def kernel_of(case: Case, *, includes_code: bool, next_right: int = 256) -> Kernel:
-    """Return the microkernel of a case that asks for the right of the next product."""
+    """Return the microkernel of a case that prefetches the right of the next product."""
     plan = replace(case.plan(V4), next_right=next_right)
     stored = Elements(plan.dtype, plan.compute, INCLUDES[includes_code])
     return held_leaf(plan, stored, case.m, case.n)
@@ -182,16 +182,16 @@ def text_of(kernel: Kernel) -> str:
 
 
 @pytest.mark.parametrize("case", [HELD, ELEMENTS, PAIRS], ids=["held", "elements", "pairs"])
-def test_a_batch_asks_for_its_code_where_a_cache_of_data_includes_it(case):
-    asked = text_of(kernel_of(case, includes_code=True))
-    assert asked.count("ptrtoint") == 1
+def test_a_batch_prefetches_its_code_where_a_cache_of_data_includes_it(case):
+    prefetched = text_of(kernel_of(case, includes_code=True))
+    assert prefetched.count("ptrtoint") == 1
     assert "ptrtoint" not in text_of(kernel_of(case, includes_code=False))
     assert "ptrtoint" not in text_of(kernel_of(case, includes_code=True, next_right=0))
 
 
 @AVX512
 @pytest.mark.parametrize("case", [HELD, ELEMENTS, PAIRS], ids=["held", "elements", "pairs"])
-def test_lines_of_code_that_are_asked_for_are_about_as_many_as_there_are(case):
+def test_lines_of_code_that_are_prefetched_are_about_as_many_as_there_are(case):
     kernel = kernel_of(case, includes_code=True)
     x, y = (sg.placeholder((5, 16, 16), case.dtype) for _ in range(2))
     step = sg.compile([x, y], (x.mT if case.lhs == "columns" else x) @ y.mT, target=V4)
@@ -203,5 +203,5 @@ def test_lines_of_code_that_are_asked_for_are_about_as_many_as_there_are(case):
     assert 0.75 * lines <= kernel.code_lines <= 2 * lines
 
 
-def test_only_processors_known_to_include_code_are_asked_for_it():
+def test_only_processors_known_to_include_code_are_prefetched_it():
     assert not any(target_named(name).includes_code for name in TARGET_NAMES if name != "native")

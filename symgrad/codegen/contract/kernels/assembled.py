@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, index
-from symgrad.codegen.contract.kernels.asking import Met
-from symgrad.codegen.contract.kernels.assembled_asking import (
-    can_ask,
+from symgrad.codegen.contract.kernels.assembled_prefetching import (
+    can_prefetch,
     steps_between,
-    write_asking,
-    write_asking_for_panel,
+    write_prefetch_of_next,
+    write_prefetch_of_panel,
 )
 from symgrad.codegen.contract.kernels.assembled_steps import (
     MASK,
@@ -31,6 +30,7 @@ from symgrad.codegen.contract.kernels.assembled_steps import (
     registers_of,
     write_step,
 )
+from symgrad.codegen.contract.kernels.prefetching import Met
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.stored_tile import StoredTile
 from symgrad.codegen.contract.kernels.walking import Walk, multiples_of, pointers_of
@@ -62,9 +62,9 @@ def is_assembled(kernel: Microkernel) -> bool:
     is_full = nbytes == target.vector_bytes and nbytes >= _LEAST_BYTES
     is_whole = kernel.columns % kernel.lanes == 0 or nbytes == _MASKED_BYTES
     is_loop = kernel.piece is None and not kernel.inner and not kernel.is_empty
-    is_simple = is_loop and kernel.chains == 1 and can_ask(kernel) and _is_near(kernel)
+    is_simple = is_loop and kernel.chains == 1 and can_prefetch(kernel) and _is_near(kernel)
     # Measured: those that read a packed left and go on with sums take 1.03 times as long so, but
-    # where they ask for it.
+    # where they prefetch it.
     is_slower = kernel.resumes and kernel.has_packed_left and not kernel.left_near
     has_vectors = registers_of(kernel) <= target.vector_registers
     has_registers = has_vectors and _named(kernel) <= _GENERAL_REGISTERS
@@ -114,10 +114,10 @@ def emit_assembled(
     statement.write(f"xorq {statement.step}, {statement.step}")
     is_whole = steps == 1 or kernel.is_even
     stop = given.k if is_whole else builder.and_(given.k, index(-steps))
-    if kernel.asks_apart:
-        assert operands.met is not None, "it is asked for"
-        asked = _steps_asking(builder, kernel, operands.met, stop)
-        _write_loop(statement, kernel, (builder, operands), asked, steps, 2)
+    if kernel.prefetches_apart:
+        assert operands.met is not None, "it is prefetched"
+        prefetched = _steps_prefetching(builder, kernel, operands.met, stop)
+        _write_loop(statement, kernel, (builder, operands), prefetched, steps, 2)
         operands = operands._replace(met=None)
     loop = partial(_write_loop, statement, kernel, (builder, operands))
     loop(stop, steps, 2)
@@ -127,10 +127,10 @@ def emit_assembled(
     statement.emit(builder, [MASK] if rest else [])
 
 
-def _steps_asking(
+def _steps_prefetching(
     builder: ir.IRBuilder, kernel: Microkernel, met: Met, steps: ir.Value
 ) -> ir.Value:
-    """Return the step of k, at most `steps`, at which all rows of what is met are asked for."""
+    """Return the step of k, at most `steps`, at which all rows of what is met are prefetched."""
     rows = builder.add(met.last, index(1))
     stop = builder.mul(rows, index(kernel.steps_a_row))
     return builder.select(builder.icmp_signed("<", stop, steps), stop, steps)
@@ -161,17 +161,17 @@ def _write_loop(
 ) -> None:
     """Write the loop to a step of k, so many steps at a time, with its label and the one behind.
 
-    What is asked for in turns is behind the loop, where it begins, so that it jumps once.
+    What is prefetched in turns is behind the loop, where it begins, so that it jumps once.
     """
     (builder, operands), step, end = walk, statement.step, statement.number(stop)
     every = steps_between(kernel, steps)
-    may_be_none = kernel.asks_apart or not kernel.is_even
+    may_be_none = kernel.prefetches_apart or not kernel.is_even
     if may_be_none:
         statement.write(f"cmpq {end}, {step}", f"jge {label + 1}f")
     if every > 1:
         statement.write("jmp 8f")
     statement.write(".p2align 6", f"{label}:")
-    write_asking(statement, kernel, operands, steps)
+    write_prefetch_of_next(statement, kernel, operands, steps)
     for number in range(steps):
         write_step(statement, kernel, operands, number)
     _write_advance(statement, kernel, (builder, operands), steps)
@@ -180,7 +180,7 @@ def _write_loop(
         statement.write(f"jl {label}b")
     else:
         statement.write(f"jge {label + 1}f", "8:", f"testq $${every - 1}, {step}", f"jne {label}b")
-        write_asking_for_panel(statement, kernel, operands, steps)
+        write_prefetch_of_panel(statement, kernel, operands, steps)
         statement.write(f"jmp {label}b")
     if every > 1 or may_be_none:
         statement.write(f"{label + 1}:")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX
-from symgrad.codegen.contract.kernels.asking import shared_out
+from symgrad.codegen.contract.kernels.prefetching import shared_out
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.walking import Walk, told_row
 
@@ -153,13 +153,13 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
         begin = Address(statement.register(operands.left))
         begin = behind(statement, begin, operands.steps[number], size)
         place = behind(statement, begin, operands.ahead, size)
-        _ask(statement, place, kernel.rows * size, line, "t0" if kernel.brings_near else "t1")
+        _prefetch(statement, place, kernel.rows * size, line, "t0" if kernel.brings_near else "t1")
     if kernel.right_ahead:
         place = behind(statement, right, operands.right_ahead, size)
         hint = "t0" if kernel.brings_right_near else "t1"
-        _ask(statement, place, kernel.columns * size, line, hint)
+        _prefetch(statement, place, kernel.columns * size, line, hint)
         if kernel.brings_right_near:
-            _ask(statement, place.further((kernel.columns - 1) * size), size, line, "t0")
+            _prefetch(statement, place.further((kernel.columns - 1) * size), size, line, "t0")
     near: list[Address] = []
     if kernel.right_near:
         place = right.further(kernel.right_near)
@@ -168,19 +168,21 @@ def write_step(statement: Statement, kernel: Microkernel, operands: Walk, number
         near += _left_near(statement, kernel, operands, number)
     _write_row(statement, kernel, operands, (right, number))
     # One by one: few lines can be on their way at a time.
-    asking = [f"prefetcht0 {place}" for place in near]
-    asking += _asking_for_product(statement, kernel, operands, number)
-    _write_products(statement, kernel, operands, (number, asking))
+    prefetching = [f"prefetcht0 {place}" for place in near]
+    prefetching += _prefetching_product(statement, kernel, operands, number)
+    _write_products(statement, kernel, operands, (number, prefetching))
 
 
-def _ask(statement: Statement, place: Address, nbytes: int, line: int, hint: str = "t1") -> None:
+def _prefetch(
+    statement: Statement, place: Address, nbytes: int, line: int, hint: str = "t1"
+) -> None:
     statement.write(*(f"prefetch{hint} {place.further(start)}" for start in range(0, nbytes, line)))
 
 
 def _left_near(
     statement: Statement, kernel: Microkernel, operands: Walk, number: int
 ) -> list[Address]:
-    """Return which lines of a packed left the nearest cache is to be asked for, or of some rows."""
+    """Return which lines of a packed left the nearest cache is to be prefetched, or of some rows."""
     if kernel.has_packed_left:
         begin = Address(statement.register(operands.left)).further(kernel.left_near)
         size, line = kernel.left.stored.itemsize, kernel.left.target.memory.line_bytes
@@ -219,14 +221,14 @@ def _write_products(
 ) -> None:
     """Add the products of each element of the left with the row of the right in registers.
 
-    The `turn` is a step of an iteration, and what asks for lines meanwhile.
+    The `turn` is a step of an iteration, and what prefetches lines meanwhile.
     """
-    number, asking = turn
+    number, prefetching = turn
     sums = kernel.rows * kernel.vectors
     add = instruction(kernel, "vfmadd231p")
-    asked = shared_out(asking, kernel.rows)
+    prefetched = shared_out(prefetching, kernel.rows)
     for row in range(kernel.rows):
-        statement.write(*asked[row])
+        statement.write(*prefetched[row])
         place = _place_of_left(statement, kernel, operands, (row, number))
         if _is_folded(kernel):
             lanes = f"{{1to{kernel.lanes}}}"
@@ -241,20 +243,20 @@ def _write_products(
             statement.write(f"{add} {statement.vectors[sums + each]}, {item}, {total}")
 
 
-def _asking_for_product(
+def _prefetching_product(
     statement: Statement, kernel: Microkernel, operands: Walk, number: int
 ) -> list[str]:
-    """Return what asks for lines of the next product in the step `number` of an iteration."""
+    """Return what prefetches lines of the next product in the step `number` of an iteration."""
     line, offset = kernel.left.target.memory.line_bytes, statement.scratch[1]
     are_even = len(set(kernel.next_bytes)) == 1
-    asks = "prefetcht0" if kernel.brings_next_near else "prefetcht1"
+    prefetches = "prefetcht0" if kernel.brings_next_near else "prefetcht1"
     text: list[str] = []
-    for place, nbytes in zip(operands.asked, kernel.next_bytes, strict=False):
+    for place, nbytes in zip(operands.prefetched, kernel.next_bytes, strict=False):
         begin = -(-number * nbytes // line) * line
         starts = range(begin, (number + 1) * nbytes, line)
         if starts and not (are_even and (number or text)):
             text.append(f"imulq $${nbytes}, {statement.step}, {offset}")
-        text += [f"{asks} {at}({statement.register(place)},{offset})" for at in starts]
+        text += [f"{prefetches} {at}({statement.register(place)},{offset})" for at in starts]
     return text
 
 

@@ -24,15 +24,15 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
-from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines, shared_out
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.pack import in_registers, transpose
+from symgrad.codegen.contract.kernels.prefetching import code_lines, prefetch_code, shared_out
 from symgrad.codegen.vectors import splat
 from symgrad.cost_model.products import HELD_WRITTEN_OUT, SPARE_OF_HELD
 from symgrad.records import dataclass
 
-# What each product asks for: places, or nothing.
-_Asking = Iterator[tuple[ir.Value, ...]]
+# What each product prefetches: places, or nothing.
+_Prefetching = Iterator[tuple[ir.Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class HeldKernel:
     Rows of the left are `left_row` elements apart and its terms `left_k`; terms of the right are
     `right_k` apart and its columns, at most `lanes`, `right_column`: one of these is 1. Rows of the
     tile are `tile_row` apart, and it lies aside (`is_aside`), with whole vectors of `lanes`, or is
-    a part of the result. The lines of the right that are `next_right` elements further are asked
-    for meanwhile, and those of the left and of the tile that are `next_sides` further, but for 0.
+    a part of the result. The lines of the right that are `next_right` elements further are prefetched
+    meanwhile, and those of the left and of the tile that are `next_sides` further, but for 0.
     """
 
     rows: int
@@ -66,12 +66,12 @@ class HeldKernel:
 
     @property
     def code_lines(self) -> int:
-        """Lines of code that are asked for in turns, one in each call."""
+        """Lines of code that are prefetched in turns, one in each call."""
         is_written_out = self.rows * self.k <= HELD_WRITTEN_OUT
         rows = self.rows if is_written_out else sum(set(self.heights))
         shuffles = self.k * (self.right_column != 1) * (self.lanes.bit_length() - 1)
-        asked = 3 * self.rows if is_written_out else 0
-        instructions = rows * (self.k + 1) + shuffles + self.k + asked
+        prefetched = 3 * self.rows if is_written_out else 0
+        instructions = rows * (self.k + 1) + shuffles + self.k + prefetched
         return code_lines(self.elements.target, instructions)
 
     @property
@@ -105,20 +105,22 @@ def emit_held_kernel(module: ir.Module, kernel: HeldKernel) -> ir.LLVMFunction:
     left, right, tile, _, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     held = _emit_right(builder, kernel, right)
-    asked = _places_asked(builder, kernel, (left, right, tile))
+    prefetched = _places_prefetched(builder, kernel, (left, right, tile))
     if kernel.next_right and kernel.code_lines:
         walk = right, kernel.next_right
-        ask_for_code(builder, function, kernel.elements, walk, kernel.code_lines)
+        prefetch_code(builder, function, kernel.elements, walk, kernel.code_lines)
     products = kernel.rows * kernel.k
     is_written_out = products <= HELD_WRITTEN_OUT
     if not is_written_out:
-        for place in asked:
+        for place in prefetched:
             prefetch(builder, place, is_write=False)
-    asking: _Asking = iter(shared_out(asked, products)) if is_written_out else repeat(())
+    prefetching: _Prefetching = (
+        iter(shared_out(prefetched, products)) if is_written_out else repeat(())
+    )
     for start, stop, height in _groups(kernel.heights, is_apart=is_written_out):
         with final_loop(builder, index(start), index(stop), height) as row:
             places = _group_at(builder, kernel, (left, tile), row)
-            _emit_rows(builder, kernel, places, height, held, asking)
+            _emit_rows(builder, kernel, places, height, held, prefetching)
     builder.ret_void()
     return function
 
@@ -156,23 +158,23 @@ def _further(builder: ir.IRBuilder, kernel: HeldKernel, place: ir.Value, offset:
     return kernel.elements.address(builder, place, index(offset))
 
 
-def _places_asked(
+def _places_prefetched(
     builder: ir.IRBuilder, kernel: HeldKernel, places: tuple[ir.Value, ir.Value, ir.Value]
 ) -> list[ir.Value]:
-    """Return the lines of the next product that are asked for, of its operands in turns."""
+    """Return the lines of the next product that are prefetched, of its operands in turns."""
     left, right, tile = places
     line = kernel.elements.target.memory.line_bytes // kernel.elements.stored.itemsize
-    asked = [[(right, offset) for offset in _lines_asked(kernel)]]
+    prefetched = [[(right, offset) for offset in _lines_prefetched(kernel)]]
     sizes = kernel.rows * kernel.k, kernel.rows * kernel.columns
     for place, start, size in zip((left, tile), kernel.next_sides, sizes, strict=True):
         starts = range(start, start + size, line) if start else ()
-        asked.append([(place, offset) for offset in starts])
-    turns = (at for turn in zip_longest(*asked) for at in turn if at is not None)
+        prefetched.append([(place, offset) for offset in starts])
+    turns = (at for turn in zip_longest(*prefetched) for at in turn if at is not None)
     return [_further(builder, kernel, place, offset) for place, offset in turns]
 
 
-def _lines_asked(kernel: HeldKernel) -> list[int]:
-    """Return how far from the right the lines of the next one are that are asked for."""
+def _lines_prefetched(kernel: HeldKernel) -> list[int]:
+    """Return how far from the right the lines of the next one are that are prefetched."""
     if not kernel.next_right:
         return []
     line = kernel.elements.target.memory.line_bytes // kernel.elements.stored.itemsize
@@ -204,7 +206,7 @@ def _emit_rows(
     places: tuple[ir.Value, ir.Value],
     height: int,
     held: Sequence[ir.Value],
-    asking: _Asking,
+    prefetching: _Prefetching,
 ) -> None:
     """Add up a group of rows and store it."""
     (left, tile), elements = places, kernel.elements
@@ -220,7 +222,7 @@ def _emit_rows(
             place = _further(builder, kernel, left, row * kernel.left_row + term * kernel.left_k)
             item = splat(builder, elements.load(builder, place, 1, 1), kernel.lanes)
             sums[row] = multiply_add(builder, elements.compute, item, right, sums[row])
-            for line in next(asking):
+            for line in next(prefetching):
                 prefetch(builder, line, is_write=False)
     for row, total in enumerate(sums):
         place = _further(builder, kernel, tile, row * kernel.tile_row)

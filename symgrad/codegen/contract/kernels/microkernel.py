@@ -17,15 +17,15 @@ from symgrad.codegen.contract.elements import (
     POINTER,
     index,
 )
-from symgrad.codegen.contract.kernels.asking import (
-    AskedResults,
-    Met,
-    asked_further,
-    emit_asking,
-)
 from symgrad.codegen.contract.kernels.assembled import emit_assembled, is_assembled
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.next_panel import NextPanel
+from symgrad.codegen.contract.kernels.prefetching import (
+    Met,
+    PrefetchedResults,
+    emit_prefetch_of_next,
+    prefetched_further,
+)
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.spans import TermSpan, emit_inside, emit_next
 from symgrad.codegen.contract.kernels.steps import either, emit_step, emit_steps
@@ -55,8 +55,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k, and one for each distance
-    that it is told. One that asks for the next tile or panel has another, where that begins, or one
-    for each operand. One that asks for what the next epilogue meets has a table of it and the
+    that it is told. One that prefetches the next tile or panel has another, where that begins, or one
+    for each operand. One that prefetches what the next epilogue meets has a table of it and the
     number of its last entry. One that packs rows of the next panel has three places, and the step
     of k before which it does so. For each inner border come two more, from which to which step of
     its digit terms are needed. The last ones of a kernel that packs say where, and how far rows of
@@ -64,8 +64,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
     kinds += [INDEX] * ((kernel.piece is not None) + len(kernel.told))
-    kinds += [POINTER] * kernel.places_asked + [INDEX] * kernel.packs_next
-    is_told = kernel.steps_a_row > 0 and not kernel.asks_for_results
+    kinds += [POINTER] * kernel.places_prefetched + [INDEX] * kernel.packs_next
+    is_told = kernel.steps_a_row > 0 and not kernel.prefetches_results
     kinds += [POINTER, INDEX] * is_told
     kinds += [INDEX, INDEX] * len(kernel.inner) + [POINTER, INDEX] * kernel.packs
     kind = ir.FunctionType(ir.VoidType(), kinds)
@@ -79,21 +79,21 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
         *rest, table, last = rest
         met = Met(table, last)
     packs_until = rest.pop() if kernel.packs_next else None
-    asked = tuple(rest[len(rest) - kernel.places_asked :])
+    prefetched = tuple(rest[len(rest) - kernel.places_prefetched :])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     told = dict(zip(kernel.told, rest[kernel.piece is not None :], strict=False))
     if right_k is not None:
         told["right_k"] = right_k
-    operands = walk_of(builder, kernel, (left, right), asked, told)
+    operands = walk_of(builder, kernel, (left, right), prefetched, told)
     operands = operands._replace(met=met, packed=packed)
     if packs_until is not None:
-        begin, ahead, place_of_next = asked
+        begin, ahead, place_of_next = prefetched
         panel = NextPanel(begin, ahead, place_of_next, operands.apart, packs_until)
         operands = operands._replace(next_panel=panel)
     tile = StoredTile(place, told.get("tile_row", index(kernel.tile_row)))
-    if kernel.asks_for_results:
+    if kernel.prefetches_results:
         stop = index(kernel.rows * kernel.steps_a_row)
-        operands = operands._replace(results=AskedResults(tile.begin, tile.row, stop))
+        operands = operands._replace(results=PrefetchedResults(tile.begin, tile.row, stop))
     if is_assembled(kernel):
         emit_assembled(builder, kernel, operands, (tile, k, resume))
         builder.ret_void()
@@ -170,13 +170,17 @@ def _emit_pieces(
     builder.position_at_end(loop)
     carried = [builder.phi(value.type) for value in begun]
     sums = [builder.phi(kernel.vector_type) for _ in start]
-    at, length, left, right, *asked = carried if is_early else begin(carried[0])
+    at, length, left, right, *prefetched = carried if is_early else begin(carried[0])
     following = begin(_behind_piece(builder, kernel, steps, at, length)) if is_early else []
-    results = _asked_first(builder, operands.results, at)
-    piece = operands._replace(left=left, right=right, asked=tuple(asked), met=None, results=results)
+    results = _prefetched_first(builder, operands.results, at)
+    piece = operands._replace(
+        left=left, right=right, prefetched=tuple(prefetched), met=None, results=results
+    )
     if kernel.is_written_out:
         added: list[ir.Value] = list(sums)
-        emit_asking(builder, kernel, piece.asked, piece.apart, (index(0), kernel.piece))
+        emit_prefetch_of_next(
+            builder, kernel, piece.prefetched, piece.apart, (index(0), kernel.piece)
+        )
         for number in range(kernel.piece):
             piece = next_row(builder, kernel, piece) if number else piece
             added = emit_step(builder, kernel, piece, number, added)
@@ -205,7 +209,7 @@ def _begin_piece(
 ) -> list[ir.Value]:
     """Return `at`, how long the piece that begins there is, and where it is in the operands.
 
-    Then comes where what is asked for goes on.
+    Then comes where what is prefetched goes on.
     """
     # A packed panel begins with the block; a piece that is read where it lies may be anywhere.
     step = builder.add(steps.first, at)
@@ -227,14 +231,14 @@ def _begin_piece(
         length,
         kernel.left.address(builder, operands.left, left),
         kernel.right.address(builder, operands.right, right),
-        *asked_further(builder, kernel, operands.asked, (at, left)),
+        *prefetched_further(builder, kernel, operands.prefetched, (at, left)),
     ]
 
 
-def _asked_first(
-    builder: ir.IRBuilder, results: AskedResults | None, at: ir.Value
-) -> AskedResults | None:
-    """Return what is asked for of `results` in the piece that begins `at`: all in the first one."""
+def _prefetched_first(
+    builder: ir.IRBuilder, results: PrefetchedResults | None, at: ir.Value
+) -> PrefetchedResults | None:
+    """Return what is prefetched of `results` in the piece that begins `at`: all in the first one."""
     if results is None:
         return None
     is_first = builder.icmp_signed("==", at, index(0))

@@ -1,8 +1,8 @@
 """Packing the next panel of a GEMM within the microkernels of this one, row by row.
 
-A row comes from lines that are asked for a few rows before it is read, and goes to where the next
+A row comes from lines that are prefetched a few rows before it is read, and goes to where the next
 panel is read. So packing waits for nothing, and neither do the tiles that read it. How a statement
-of assembly does it is in `assembled_asking.py`.
+of assembly does it is in `assembled_prefetching.py`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from symgrad.codegen.contract.kernels.register_tile import Microkernel
 
 
 class NextPanel(NamedTuple):
-    """Where the rows begin that a tile packs, those it asks for, and where they come to be.
+    """Where the rows begin that a tile packs, those it prefetches, and where they come to be.
 
     Rows are `along` elements apart where they lie, and it packs them before the step `stop` of k.
     """
 
     source: ir.Value
-    asked: ir.Value
+    prefetched: ir.Value
     packed: ir.Value
     along: ir.Value
     stop: ir.Value
@@ -47,9 +47,9 @@ def _emit_row(builder: ir.IRBuilder, kernel: Microkernel, panel: NextPanel, row:
     right = kernel.right
     offset = builder.mul(row, panel.along)
     line = right.target.memory.line_bytes // right.stored.itemsize
-    asked = right.address(builder, panel.asked, offset)
+    prefetched = right.address(builder, panel.prefetched, offset)
     for start in (*range(0, kernel.tile_columns, line), kernel.tile_columns - 1):
-        prefetch(builder, right.address(builder, asked, index(start)), is_write=False)
+        prefetch(builder, right.address(builder, prefetched, index(start)), is_write=False)
     source = right.address(builder, panel.source, offset)
     packed = builder.mul(row, index(kernel.tile_columns))
     packed = right.address(builder, panel.packed, packed)

@@ -44,11 +44,11 @@ class PanelPacker:
 
     Elements lie `across` apart across the panel and `along` apart along k. No block of k has
     less than `fewest` steps; it is below `lanes` only if k is. Packed lines are `line` apart.
-    What the processor does not fetch ahead is asked for `ahead` steps before, if not 0. One that
+    What the processor does not fetch ahead is prefetched `ahead` steps before, if not 0. One that
     `is_told_apart` has how far lines are apart as an argument, and 0 here: along k if it copies
     them, else across. One that
     `sees_zeros` adds 0 times all it packs to a vector: nan, if not all is finite. Where lines are
-    transposed, those `next_panel` elements further are asked for, if it is not 0.
+    transposed, those `next_panel` elements further are prefetched, if it is not 0.
     """
 
     how: Packing
@@ -209,7 +209,7 @@ def _emit_square(
     else:
         turned = _turned(builder, packer, places, steps)
     for place in places:
-        ask_for_next(builder, packer.elements, place, packer.next_panel)
+        prefetch_next(builder, packer.elements, place, packer.next_panel)
     first = _packed_place(builder, packer, panel, (step, start))
     for offset, value in enumerate(turned[:steps]):
         _store(builder, packer, panel, (first, offset * packer.padded), value, offset)
@@ -228,8 +228,10 @@ def _turned(
     return transpose(builder, lines, 16 // dtype.itemsize, target)
 
 
-def ask_for_next(builder: ir.IRBuilder, elements: Elements, place: ir.Value, distance: int) -> None:
-    """Ask for the line so many elements behind one that is read, if that is not 0."""
+def prefetch_next(
+    builder: ir.IRBuilder, elements: Elements, place: ir.Value, distance: int
+) -> None:
+    """Prefetch the line so many elements behind one that is read, if that is not 0."""
     if distance:
         later = elements.address(builder, place, index(distance))
         prefetch(builder, later, is_write=False)

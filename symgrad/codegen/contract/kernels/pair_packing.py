@@ -30,7 +30,7 @@ class PairPacker:
 
     Elements lie `across` apart across the panel and `along` apart along k. The last block of k ends
     with `rest` terms that are no whole chunk. With `is_left` a row of a square is an element. What
-    the processor does not fetch ahead is asked for, `AHEAD` terms before.
+    the processor does not fetch ahead is prefetched, `AHEAD` terms before.
     """
 
     count: int
@@ -79,7 +79,7 @@ def _emit_chunk(
     offset = builder.mul(step, index(packer.padded // 2))
     chunk = builder.gep(packed, [offset], source_etype=_WORD)
     if packer.is_far and packer.across == 1:
-        _emit_asking(builder, packer, base)
+        _emit_prefetch_of_next(builder, packer, base)
     squares = packer.count // SIDE
     if squares:
         with counted_loop(builder, index(0), index(squares)) as number:
@@ -88,8 +88,8 @@ def _emit_chunk(
         _emit_square(builder, packer, (base, chunk), index(squares), (packer.count % SIDE, terms))
 
 
-def _emit_asking(builder: ir.IRBuilder, packer: PairPacker, base: ir.Value) -> None:
-    """Ask for the rows of a chunk to come, each of which lies on another line."""
+def _emit_prefetch_of_next(builder: ir.IRBuilder, packer: PairPacker, base: ir.Value) -> None:
+    """Prefetch the rows of a chunk to come, each of which lies on another line."""
     for term in range(AHEAD, AHEAD + CHUNK):
         place = packer.elements.address(builder, base, index(term * packer.along))
         packer.elements.prefetch(builder, place, packer.count)

@@ -7,13 +7,13 @@ from typing import Literal
 from symgrad.codegen import ir
 from symgrad.codegen.contract.digits import CountedAxis
 from symgrad.codegen.contract.elements import Elements, scalar_type
-from symgrad.codegen.contract.operand import AskedLines, NextSteps
+from symgrad.codegen.contract.operand import NextSteps, PrefetchedLines
 from symgrad.codegen.loops.strided import ZeroBorder
 from symgrad.cost_model.products import SHORT_PIECE, SPARE_REGISTERS
 from symgrad.records import dataclass
 
 # A distance that a microkernel is told: of steps of k or of rows of the left, of rows of the right,
-# of rows of the tile, or of lines that it asks for of what the next panel is packed from.
+# of rows of the tile, or of lines that it prefetches of what the next panel is packed from.
 Told = Literal["left_k", "left_row", "right_k", "tile_row", "source_line"]
 
 
@@ -30,20 +30,20 @@ class Microkernel:
     enough to keep the multiply-add units busy; an iteration of its loop is `unrolled` steps of k,
     at least one of each chain; if it `is_even` it is called with whole iterations, at least one of
     them. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones
-    by the digits of k. What the processor does not fetch ahead by itself the kernel asks for,
+    by the digits of k. What the processor does not fetch ahead by itself the kernel prefetches,
     `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing is, and one that
-    `brings_near` asks the nearest cache for that of the left, one that `brings_right_near` for that
+    `brings_near` prefetches the nearest cache for that of the left, one that `brings_right_near` for that
     of the right, wherever its rows begin in a line. Of a packed right the nearest cache
-    is asked for what lies `right_near` bytes behind what is read, if these are not 0, and for what
-    lies `left_near` behind in a packed left or in rows. With `asks_for_next` the rows of the left
-    for the tile or the block of k behind this one are asked for, a line of each row every so many
-    steps, or line after line where rows follow one another (`asks_in_order`); with `asks_for_panel`
+    is prefetched what lies `right_near` bytes behind what is read, if these are not 0, and for what
+    lies `left_near` behind in a packed left or in rows. With `prefetches_next` the rows of the left
+    for the tile or the block of k behind this one are prefetched, a line of each row every so many
+    steps, or line after line where rows follow one another (`prefetches_in_order`); with `prefetches_panel`
     lines side by side, as those of the next packed panel or of the next block of k, one in so many
     steps, or as much of rows as `next_steps` or `next_source` says, or `right_lines` of them a
     step, or `next_bytes` of each of what the next product meets, which the nearest cache is to have
     with `brings_next_near`, else the second one; with `steps_a_row` rows of `tile_columns` that it
-    is told of, one in so many steps, and in a loop of its own if it `asks_apart`, or with
-    `asks_for_results` those of its tile. With `inner` borders only pieces within the spans it is
+    is told of, one in so many steps, and in a loop of its own if it `prefetches_apart`, or with
+    `prefetches_results` those of its tile. With `inner` borders only pieces within the spans it is
     given are added up. One that `packs` stores each row of the right that it reads, in whole
     vectors one after the other, where others read it, and is told how far these are apart.
     """
@@ -72,35 +72,35 @@ class Microkernel:
     brings_right_near: bool = False
     right_near: int = 0
     left_near: int = 0
-    asks_for_next: bool = False
-    asks_in_order: bool = False
-    asks_for_panel: bool = False
+    prefetches_next: bool = False
+    prefetches_in_order: bool = False
+    prefetches_panel: bool = False
     next_steps: NextSteps | None = None
-    next_source: AskedLines | None = None
+    next_source: PrefetchedLines | None = None
     right_lines: int = 0
     next_bytes: tuple[int, ...] = ()
     brings_next_near: bool = True
     steps_a_row: int = 0
-    asks_apart: bool = False
-    asks_for_results: bool = False
+    prefetches_apart: bool = False
+    prefetches_results: bool = False
     packs: bool = False
     inner: tuple[ZeroBorder, ...] = ()
 
     @property
-    def places_asked(self) -> int:
-        """Places that the kernel is told of, where what it asks for begins; Met has its own."""
+    def places_prefetched(self) -> int:
+        """Places that the kernel is told of, where what it prefetches begins; Met has its own."""
         if self.next_steps is not None:
             return 2
         if self.packs_next:
             return 3
-        is_part = self.asks_for_panel or self.next_source is not None or self.right_lines > 0
-        return int(self.asks_for_next or is_part) + len(self.next_bytes)
+        is_part = self.prefetches_panel or self.next_source is not None or self.right_lines > 0
+        return int(self.prefetches_next or is_part) + len(self.next_bytes)
 
     @property
     def packs_next(self) -> bool:
         """Whether the kernel packs rows of the next panel.
 
-        It is told where these begin, those that it asks for meanwhile, where they come to be, and
+        It is told where these begin, those that it prefetches meanwhile, where they come to be, and
         before which step of k it does so.
         """
         return self.next_source is not None and self.next_source.packs

@@ -36,8 +36,8 @@ from symgrad.records import dataclass
 Pairs = Literal["terms", "rows"]
 
 
-# Where a line begins that is asked for, and whether it will be written.
-_AskedLine = tuple[ir.Value, bool]
+# Where a line begins that is prefetched, and whether it will be written.
+_PrefetchedLine = tuple[ir.Value, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class SplitKernel:
     the former lie together. Of a right that is packed in pairs of terms `right_k` is None; else its
     terms are so far apart, by 0 where all are one. Rows of the tile are `tile_row` apart, and it
     lies aside (`is_aside`), with whole vectors, or is a part of the result; of that a pair of terms
-    asks for `asked` elements more, if it is not 0. Each term asks for `right_lines` of the next
+    prefetches `prefetched` elements more, if it is not 0. Each term prefetches `right_lines` of the next
     right, or for `next_bytes` of each operand of the next product.
     """
 
@@ -62,13 +62,13 @@ class SplitKernel:
     right_k: int | None
     tile_row: int
     is_aside: bool
-    asked: int = 0
+    prefetched: int = 0
     right_lines: int = 0
     next_bytes: tuple[int, ...] = ()
 
     @property
-    def places_asked(self) -> int:
-        """Places that the kernel is told of, where what it asks for begins."""
+    def places_prefetched(self) -> int:
+        """Places that the kernel is told of, where what it prefetches begins."""
         return int(self.right_lines > 0) + len(self.next_bytes)
 
     @property
@@ -93,10 +93,10 @@ class SplitKernel:
 def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
-    It is never called to go on with sums. One that asks for what is next is told where, too.
+    It is never called to go on with sums. One that prefetches what is next is told where, too.
     """
     kinds = [POINTER, POINTER, POINTER, INDEX, ir.IntType(1)]
-    kind = ir.FunctionType(ir.VoidType(), kinds + [POINTER] * kernel.places_asked)
+    kind = ir.FunctionType(ir.VoidType(), kinds + [POINTER] * kernel.places_prefetched)
     function = kernel_function(module, kind, "contract.split")
     left, right, tile, k, _, *next_places = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
@@ -107,7 +107,7 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     builder.position_at_end(loop)
     step, places = builder.phi(INDEX, "step"), [builder.phi(POINTER), builder.phi(POINTER)]
     sums = [builder.phi(vector) for _ in range(kernel.sums)]
-    lines = _asked_lines(builder, kernel, (tile, *next_places), step)
+    lines = _prefetched_lines(builder, kernel, (tile, *next_places), step)
     added = _emit_pair(builder, kernel, places, sums, lines)
     following = builder.add(step, index(2), flags=("nuw", "nsw"))
     apart = 2 * kernel.left_k, kernel.right_pair
@@ -133,14 +133,14 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
     return function
 
 
-def _asked_lines(
+def _prefetched_lines(
     builder: ir.IRBuilder, kernel: SplitKernel, places: Sequence[ir.Value], step: ir.Value
-) -> list[_AskedLine]:
-    """Return what a pair of terms asks for: of the tile, and of the next right or both operands."""
+) -> list[_PrefetchedLine]:
+    """Return what a pair of terms prefetches: of the tile, and of the next right or both operands."""
     line = kernel.elements.target.memory.line_bytes
-    sizes = [kernel.asked // 2 * kernel.elements.stored.itemsize]
+    sizes = [kernel.prefetched // 2 * kernel.elements.stored.itemsize]
     sizes += [kernel.right_lines * line] if kernel.right_lines else kernel.next_bytes
-    lines: list[_AskedLine] = []
+    lines: list[_PrefetchedLine] = []
     for place, nbytes in zip(places, sizes, strict=True):
         begin = builder.mul(step, index(nbytes))
         for start in range(0, 2 * nbytes, line):
@@ -169,9 +169,9 @@ def _emit_pair(
     kernel: SplitKernel,
     operands: Sequence[ir.Value],
     sums: Sequence[ir.Value],
-    lines: Sequence[_AskedLine],
+    lines: Sequence[_PrefetchedLine],
 ) -> list[ir.Value]:
-    """Add the products of a pair of terms, at once or one after the other, and ask for `lines`."""
+    """Add the products of a pair of terms, at once or one after the other, and prefetch `lines`."""
     if kernel.pairs == "terms":
         row = [_pair_of_terms(builder, kernel, operands[1], at) for at in range(kernel.vectors)]
         return _emit_products(builder, kernel, (operands[0], row), sums, lines)
@@ -191,19 +191,19 @@ def _emit_products(
     kernel: SplitKernel,
     operands: tuple[ir.Value, Sequence[ir.Value]],
     sums: Sequence[ir.Value],
-    lines: Sequence[_AskedLine],
+    lines: Sequence[_PrefetchedLine],
 ) -> list[ir.Value]:
     """Add the products of pairs of the left, each of them broadcast, and a row of the right.
 
-    Lines are asked for evenly between them, for a burst is more than can be on its way.
+    Lines are prefetched evenly between them, for a burst is more than can be on its way.
     """
     (left, row), elements = operands, kernel.elements
     added: list[ir.Value] = []
     starts = range(0, kernel.rows, 1 if kernel.pairs == "terms" else 2)
     for number, i in enumerate(starts):
         now = [at * len(lines) // len(starts) for at in (number, number + 1)]
-        for asked, is_write in lines[slice(*now)]:
-            prefetch(builder, asked, is_write=is_write)
+        for prefetched, is_write in lines[slice(*now)]:
+            prefetch(builder, prefetched, is_write=is_write)
         place = elements.address(builder, left, index(i * kernel.left_row))
         if kernel.pairs == "rows" and i + 1 == kernel.rows:
             item = splat(builder, elements.load(builder, place, 1, 1), kernel.lanes)

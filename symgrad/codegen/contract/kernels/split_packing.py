@@ -17,7 +17,7 @@ from symgrad.codegen.contract.elements import (
     scalar_type,
 )
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
-from symgrad.codegen.contract.kernels.pack import ask_for_next, transpose, transpose_sectors
+from symgrad.codegen.contract.kernels.pack import prefetch_next, transpose, transpose_sectors
 from symgrad.codegen.contract.kernels.split import interleaved_steps
 from symgrad.records import dataclass
 
@@ -28,7 +28,7 @@ class SplitPacker:
 
     Elements lie `across` apart across the panel and `along` apart along k; one of them is 1. `rest`
     terms, an even number, are no whole vector. What lies beyond the elements across is zero.
-    Where lines are transposed, those `next_panel` elements further are asked for, if it is not 0.
+    Where lines are transposed, those `next_panel` elements further are prefetched, if it is not 0.
     """
 
     count: int
@@ -102,7 +102,7 @@ def _emit_squares(
             across = builder.add(step, index((start + number) * packer.across))
             place = elements.address(builder, source, across)
             line = elements.load(builder, place, terms, packer.lanes)
-            ask_for_next(builder, elements, place, packer.next_panel)
+            prefetch_next(builder, elements, place, packer.next_panel)
             lines[number] = builder.bitcast(line, words)
         # Pairs of doubles are sectors.
         turn = transpose if elements.compute.bits == 32 else transpose_sectors

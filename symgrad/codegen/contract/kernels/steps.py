@@ -17,10 +17,16 @@ from symgrad.codegen.contract.elements import (
     index,
     multiply_add,
 )
-from symgrad.codegen.contract.kernels.asking import emit_prefetching
+from symgrad.codegen.contract.kernels.prefetching import emit_prefetching
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.stored_tile import emit_packed_row
-from symgrad.codegen.contract.kernels.walking import Walk, ask, further, next_row, row_of_left
+from symgrad.codegen.contract.kernels.walking import (
+    Walk,
+    emit_prefetches,
+    further,
+    next_row,
+    row_of_left,
+)
 from symgrad.codegen.vectors import splat
 
 
@@ -86,7 +92,7 @@ def _emit_loop(
     if operands.packed is not None:
         packed = builder.mul(step, index(kernel.vectors * kernel.lanes))
         places = places._replace(packed=kernel.right.address(builder, operands.packed, packed))
-    ask(builder, kernel, operands, (step, steps))
+    emit_prefetches(builder, kernel, operands, (step, steps))
     at = places
     for number in range(steps):
         if number and chains == 1:

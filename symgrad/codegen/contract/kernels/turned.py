@@ -30,9 +30,9 @@ from symgrad.codegen.contract.elements import (
     prefetch,
     scalar_type,
 )
-from symgrad.codegen.contract.kernels.asking import ask_for_code, code_lines, shared_out
 from symgrad.codegen.contract.kernels.kernel_function import kernel_function
 from symgrad.codegen.contract.kernels.pack import in_registers
+from symgrad.codegen.contract.kernels.prefetching import code_lines, prefetch_code, shared_out
 from symgrad.codegen.vectors import shuffled, splat
 from symgrad.records import dataclass
 
@@ -53,7 +53,7 @@ class TurnedKernel:
     the left are `left_row` elements apart and its terms `left_k`; terms of the right lie side by
     side and its columns are `right_column` apart. Rows of the tile are `tile_row` apart, and it
     lies aside (`is_aside`), with whole vectors, or is a part of the result. The lines of right,
-    left and tile that are `nexts` elements further are asked for meanwhile, but for 0; so is a line
+    left and tile that are `nexts` elements further are prefetched meanwhile, but for 0; so is a line
     of the code itself in each call, of `code_lines` if the target says that these get lost.
     """
 
@@ -81,7 +81,7 @@ class TurnedKernel:
 
     @property
     def code_lines(self) -> int:
-        """Lines of code that are asked for in turns: those of a part, mostly, and of the stores."""
+        """Lines of code that are prefetched in turns: those of a part, mostly, and of the stores."""
         products = VECTORS * min(self.lines, MOST_LINES) * PART * self.unit
         shuffles = VECTORS * (UNITS + PART * self.unit)
         return code_lines(self.elements.target, products * 3 // 2 + 2 * shuffles + 2 * self.rows)
@@ -135,7 +135,7 @@ def emit_turned_kernel(module: ir.Module, kernel: TurnedKernel) -> ir.LLVMFuncti
     kept = builder.alloca(kernel.kept_type) if kernel.keeps else None
     if kernel.nexts[1] and kernel.code_lines:
         walk = right, kernel.nexts[1]
-        ask_for_code(builder, function, kernel.elements, walk, kernel.code_lines)
+        prefetch_code(builder, function, kernel.elements, walk, kernel.code_lines)
     low, tall = divmod(kernel.lines, kernel.groups)
     spans = [(0, tall, low + 1), (tall, kernel.groups, low)]
     if kept is not None:
@@ -180,8 +180,8 @@ def _emit_parts(
         builder.branch(loop)
         builder.position_at_end(loop)
         part, carried = builder.phi(INDEX, "part"), [builder.phi(kernel.vector_type) for _ in sums]
-        asked = _places_asked(builder, kernel, places, builder.add(turns, part))
-        added = _emit_part(builder, kernel, places, (part, PART), carried, asked)
+        prefetched = _places_prefetched(builder, kernel, places, builder.add(turns, part))
+        added = _emit_part(builder, kernel, places, (part, PART), carried, prefetched)
         following = as_it_is(builder, builder.add(part, index(1), flags=("nuw", "nsw")))
         for phi, start, value in zip(
             (part, *carried), (index(0), *sums), (following, *added), strict=True
@@ -192,12 +192,12 @@ def _emit_parts(
         builder.position_at_end(after)
         sums = added
     for number, units in [(0, PART)] * (whole == 1) + [(whole, rest)] * (rest > 0):
-        asked = _places_asked(builder, kernel, places, builder.add(turns, index(number)))
-        sums = _emit_part(builder, kernel, places, (index(number), units), sums, asked)
+        prefetched = _places_prefetched(builder, kernel, places, builder.add(turns, index(number)))
+        sums = _emit_part(builder, kernel, places, (index(number), units), sums, prefetched)
     return sums
 
 
-def _places_asked(
+def _places_prefetched(
     builder: ir.IRBuilder,
     kernel: TurnedKernel,
     places: _Places,
@@ -207,14 +207,14 @@ def _places_asked(
     sizes = kernel.rows * kernel.k, kernel.k * kernel.columns, kernel.rows * kernel.columns
     line = kernel.elements.target.memory.line_bytes // kernel.elements.stored.itemsize
     bases = places.left, places.right, places.tile
-    asked: list[list[ir.Value]] = []
+    prefetched: list[list[ir.Value]] = []
     for base, size, distance in zip(bases, sizes, kernel.nexts, strict=True):
         lines = -(-size // (line * kernel.groups * kernel.parts)) if distance else 0
         first = builder.add(builder.mul(turn, index(lines * line)), index(distance))
         begin = _further(builder, kernel, base, first)
-        asked.append([_further(builder, kernel, begin, index(n * line)) for n in range(lines)])
-    longest = max(map(len, asked))
-    return list(chain.from_iterable(some[n : n + 1] for n in range(longest) for some in asked))
+        prefetched.append([_further(builder, kernel, begin, index(n * line)) for n in range(lines)])
+    longest = max(map(len, prefetched))
+    return list(chain.from_iterable(some[n : n + 1] for n in range(longest) for some in prefetched))
 
 
 def _emit_part(
@@ -223,7 +223,7 @@ def _emit_part(
     places: _Places,
     span: tuple[ir.Value, int],
     sums: Sequence[ir.Value],
-    asked: Sequence[ir.Value],
+    prefetched: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """Add the products of a part of k, a `span` of its number and of how many units it has."""
     part, units = span
@@ -236,7 +236,7 @@ def _emit_part(
         _keep(builder, kernel, places, part, vectors)
     terms = units * kernel.unit
     products = terms * len(sums) // VECTORS
-    added, asking = list(sums), iter(shared_out(asked, products))
+    added, prefetching = list(sums), iter(shared_out(prefetched, products))
     for term in range(terms):
         # LLVM would load elements of the next terms before, in registers of the sums.
         nothing = ir.FunctionType(ir.VoidType(), [])
@@ -252,7 +252,7 @@ def _emit_part(
             for number, value in enumerate(values):
                 at = line * VECTORS + number
                 added[at] = multiply_add(builder, kernel.elements.compute, item, value, added[at])
-            for place in next(asking):
+            for place in next(prefetching):
                 prefetch(builder, place, is_write=False)
     return added
 

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import Elements, as_it_is, index
-from symgrad.codegen.contract.kernels.asking import (
-    AskedResults,
-    Met,
-    emit_asking,
-    emit_asking_for_met,
-    emit_asking_for_results,
-)
 from symgrad.codegen.contract.kernels.next_panel import NextPanel, emit_packing_next
+from symgrad.codegen.contract.kernels.prefetching import (
+    Met,
+    PrefetchedResults,
+    emit_prefetch_of_met,
+    emit_prefetch_of_next,
+    emit_prefetch_of_results,
+)
 from symgrad.codegen.contract.kernels.register_tile import Microkernel, Told
 from symgrad.codegen.target import Target
 
@@ -31,11 +31,11 @@ _PLAIN = {1: (1,), 2: (1,)}
 
 
 class Walk(NamedTuple):
-    """Where some steps of k begin in the operands, and all of a run in what is asked for.
+    """Where some steps of k begin in the operands, and all of a run in what is prefetched.
 
     `steps` are how far the steps of k of the left are from its first, and `ahead` how far what is
-    asked for is from the step that is added up. Rows of the right are `right_step` apart, and
-    what is asked for of it is `right_ahead`. Steps of what is asked for of the next tile or panel
+    prefetched is from the step that is added up. Rows of the right are `right_step` apart, and
+    what is prefetched of it is `right_ahead`. Steps of what is prefetched of the next tile or panel
     are `apart`. Of a left whose rows are a distance apart that is told, `rows` are multiples of it
     in bytes, and `lower` are the rows below that each begin as many as one pointer reaches. The
     right is packed where `packed` says, if it is, and rows of the `next_panel`.
@@ -43,7 +43,7 @@ class Walk(NamedTuple):
 
     left: ir.Value
     right: ir.Value
-    asked: tuple[ir.Value, ...]
+    prefetched: tuple[ir.Value, ...]
     steps: Sequence[ir.Value]
     ahead: ir.Value
     right_step: ir.Value
@@ -52,7 +52,7 @@ class Walk(NamedTuple):
     lower: tuple[ir.Value, ...] = ()
     rows: tuple[ir.Value, ...] = ()
     met: Met | None = None
-    results: AskedResults | None = None
+    results: PrefetchedResults | None = None
     packed: ir.Value | None = None
     next_panel: NextPanel | None = None
 
@@ -66,7 +66,7 @@ def walk_of(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     places: tuple[ir.Value, ir.Value],
-    asked: tuple[ir.Value, ...],
+    prefetched: tuple[ir.Value, ...],
     told: Mapping[Told, ir.Value],
 ) -> Walk:
     """Return where operands begin, given the distances that the kernel is told."""
@@ -78,7 +78,7 @@ def walk_of(
     right_step = told.get("right_k", index(kernel.right_k.stride))
     right_ahead = builder.mul(index(kernel.right_ahead), right_step)
     apart = told.get("source_line", step)
-    walk = Walk(left, right, asked, steps, ahead, right_step, right_ahead, apart)
+    walk = Walk(left, right, prefetched, steps, ahead, right_step, right_ahead, apart)
     if "left_row" not in told:
         return walk
     # LLVM would have a register for each row, and these are more than there are.
@@ -178,14 +178,14 @@ def told_row(
     return begin, None, 1
 
 
-def ask(
+def emit_prefetches(
     builder: ir.IRBuilder, kernel: Microkernel, operands: Walk, steps: tuple[ir.Value, int]
 ) -> None:
-    """Ask for what is multiplied or stored later, in a step of k and so many that follow it."""
+    """Prefetch what is multiplied or stored later, in a step of k and so many that follow it."""
     if operands.next_panel is not None:
         emit_packing_next(builder, kernel, operands.next_panel, steps)
-    emit_asking(builder, kernel, operands.asked, operands.apart, steps)
+    emit_prefetch_of_next(builder, kernel, operands.prefetched, operands.apart, steps)
     if operands.results is not None:
-        emit_asking_for_results(builder, kernel, operands.results, steps[0])
+        emit_prefetch_of_results(builder, kernel, operands.results, steps[0])
     if operands.met is not None:
-        emit_asking_for_met(builder, kernel, operands.met, steps[0])
+        emit_prefetch_of_met(builder, kernel, operands.met, steps[0])

@@ -59,7 +59,7 @@ def with_kept_rows(plan: ContractPlan, memory: MemoryHierarchy) -> ContractPlan:
     """Return `plan` with an epilogue that goes through whole rows of as many panels as fit.
 
     Of a tile it reaches a short piece of each of many rows, which no processor fetches ahead, and a
-    few steps of k leave no time to ask for them. Sums of whole rows wait in the second-level cache
+    few steps of k leave no time to prefetch them. Sums of whole rows wait in the second-level cache
     until it follows these from end to end. A part for a thread has no higher tiles, so it keeps
     rows only if the whole does.
     """

@@ -40,7 +40,7 @@ def can_hold_right(plan: ContractPlan, target: Target) -> bool:
     """Return whether registers hold all terms of the right, in one panel, beside enough sums.
 
     Rows of the left are near, or its terms: where they are further on than is fetched ahead, other
-    microkernels ask for them. A right that need not be transposed is held for rows of the left that
+    microkernels prefetch them. A right that need not be transposed is held for rows of the left that
     are less than two lines each: tiles read longer ones, and a left that lies along its rows, line
     by line.
     """

@@ -7,9 +7,9 @@ of which one thread would have 132 rows and the other 124; 128 rows are 22 tiles
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.plans.asking import with_asking
 from symgrad.codegen.contract.plans.blocks import has_digits, packs_late
 from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.prefetching import with_prefetching
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.contract.plans.unrolling import turns_of
 from symgrad.codegen.loops.blocking import Share
@@ -69,7 +69,7 @@ def in_parts(plan: ContractPlan, share: Share, target: Target) -> ContractPlan:
     cut = replace(plan, part_columns=share.by)
     cut = replace(cut, block_panels=min(plan.block_panels, cut.panels_of_part))
     cut = replace(cut, packs_late=packs_late(cut, target))
-    return with_asking(cut, target)
+    return with_prefetching(cut, target)
 
 
 def _cut_in_rows(plan: ContractPlan, rows: int) -> ContractPlan:

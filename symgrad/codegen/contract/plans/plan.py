@@ -15,7 +15,7 @@ import math
 
 from symgrad.codegen.contract.digits import CountedAxis, scaled
 from symgrad.codegen.contract.methods import Axis, GoesOn, Method, Packing
-from symgrad.codegen.contract.operand import AskedSource, NextSteps, Operand, PaddedPixels
+from symgrad.codegen.contract.operand import NextSteps, Operand, PaddedPixels, PrefetchedSource
 from symgrad.codegen.loops.strided import Diagonals, ZeroBorder, run_of, tiles_along, walk
 from symgrad.cost_model.products import MOST_STEPS_A_LINE, STEPS_A_ROW
 from symgrad.graph.aligned import ALIGNMENT
@@ -37,18 +37,18 @@ class ContractPlan:
     of `vector_width` elements. Terms with the zeros of `borders` of the left are left out, as long
     as what is packed of the right is finite; so are those with zeros beside a `diagonal`. Of a tile
     the vectors are computed that have diagonals that are `read`, all if it is None. What is
-    packed of windows has the zeros of `padding`, which are in no memory. With `asks_for_next` a
-    tile asks for its rows of the left in the next block of k, in the last one for those of the next
-    tile; with `asks_for_panel` it asks for a part of the next packed panel, with `asks_for_block`
+    packed of windows has the zeros of `padding`, which are in no memory. With `prefetches_next` a
+    tile prefetches its rows of the left in the next block of k, in the last one for those of the next
+    tile; with `prefetches_panel` it prefetches a part of the next packed panel, with `prefetches_block`
     for a part of what both operands have in the next block of k, and others for the rest; so it is
     with `next_steps` where rows of both are steps of k, and with `next_source` for what the next
     panel is packed from, where that is packed late and no near cache has it. The next product of a
     loop around may begin behind all rows of this one, or all steps of k, as `goes_on` says: then
-    what that one reads, and its epilogue touches, is asked for. An epilogue meets `met` elements
-    for each one of the result that are in memory and no near cache: the next are asked for. The
+    what that one reads, and its epilogue touches, is prefetched. An epilogue meets `met` elements
+    for each one of the result that are in memory and no near cache: the next are prefetched. The
     right of the next product of a loop around begins `next_right` elements behind this one, left
-    and result `next_sides`: each is asked for where this one is packed or read, but for 0, or by
-    all tiles of one that `asks_for_product`. A panel
+    and result `next_sides`: each is prefetched where this one is packed or read, but for 0, or by
+    all tiles of one that `prefetches_product`. A panel
     of the right that `packs_late` is packed when its first tile reads it, not before all. Where
     nothing is done with results a tile is stored where they are, rows `result_row` apart, past the
     caches with `is_streamed`. Panels begin anew every `part_columns` columns, or tiles every
@@ -79,16 +79,16 @@ class ContractPlan:
     packed_terms: int
     rows_first: bool
     cycles: float = 0.0
-    asks_for_next: bool = False
-    asks_for_panel: bool = False
-    asks_for_block: bool = False
+    prefetches_next: bool = False
+    prefetches_panel: bool = False
+    prefetches_block: bool = False
     next_steps: NextSteps | None = None
-    next_source: AskedSource | None = None
+    next_source: PrefetchedSource | None = None
     goes_on: GoesOn | None = None
     met: int = 0
     next_right: int = 0
     next_sides: tuple[int, int] = (0, 0)
-    asks_for_product: bool = False
+    prefetches_product: bool = False
     result_row: int = 0
     is_streamed: bool = False
     keeps_rows: bool = False
@@ -338,8 +338,8 @@ class ContractPlan:
         return is_whole and (self.left.row_stride, self.left.column_stride) == (self.k, 1)
 
     @property
-    def asks_for_results(self) -> bool:
-        """Whether a tile asks for where it is stored, as its sums are short beside its lines."""
+    def prefetches_results(self) -> bool:
+        """Whether a tile prefetches where it is stored, as its sums are short beside its lines."""
         lines = self.tile_rows * -(-self.tile_columns * self.compute.itemsize // ALIGNMENT)
         steps = self.walked_piece if self.walks_pieces else self.k
         is_short = self.tile_rows <= steps and self.k <= MOST_STEPS_A_LINE * lines
@@ -347,14 +347,14 @@ class ContractPlan:
 
     @property
     def steps_a_row(self) -> int:
-        """Steps of k in which a microkernel asks for a row of its tile, or of what is met next.
+        """Steps of k in which a microkernel prefetches a row of its tile, or of what is met next.
 
-        It is a power of two. 0 says that all of them are asked for at once: where the steps of a
+        It is a power of two. 0 says that all of them are prefetched at once: where the steps of a
         block are too few for the rows, or are not counted from its start.
         """
         steps, rows = min(self.k, self.block_k), self.met * self.tile_rows
         if self.walks_pieces:
-            steps = self.walked_piece if self.asks_for_results else 0
+            steps = self.walked_piece if self.prefetches_results else 0
         if self.method != "tile" or not 0 < rows <= steps:
             return 0
         return min(STEPS_A_ROW, 1 << ((steps // rows).bit_length() - 1))

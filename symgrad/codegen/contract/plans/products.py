@@ -12,17 +12,17 @@ from typing import Any
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.diagonal import with_diagonal
 from symgrad.codegen.contract.methods import GoesOn
-from symgrad.codegen.contract.plans.asking import (
-    can_ask_for_product,
-    can_meet_next,
-    can_pack_next,
-    packing_next,
-    with_next_steps,
-)
-from symgrad.codegen.contract.plans.asking_matrices import with_asked_part
 from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
 from symgrad.codegen.contract.plans.borders import with_borders
 from symgrad.codegen.contract.plans.parts import in_parts
+from symgrad.codegen.contract.plans.prefetching import (
+    can_meet_next,
+    can_pack_next,
+    can_prefetch_product,
+    packing_next,
+    with_next_steps,
+)
+from symgrad.codegen.contract.plans.prefetching_matrices import with_prefetched_part
 from symgrad.codegen.contract.plans.scratch import scratch_bytes
 from symgrad.codegen.contract.unread import with_unread
 from symgrad.codegen.loops.access import checks_differ
@@ -47,7 +47,7 @@ from symgrad.forks import held_over_forks
 from symgrad.records import replace
 
 
-class _Asked:
+class _PlanKey:
     """A product on a target, by identity: to compare them would read all that a product is."""
 
     __slots__ = ("product", "target")
@@ -60,7 +60,7 @@ class _Asked:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, _Asked)
+            isinstance(other, _PlanKey)
             and other.product is self.product
             and other.target is self.target
         )
@@ -68,15 +68,15 @@ class _Asked:
 
 _CACHE_SIZE = 256
 # Who emits a product asks three times. What is kept is alive, so no other product has its id.
-_plans: OrderedDict[_Asked, ContractPlan] = OrderedDict()
+_plans: OrderedDict[_PlanKey, ContractPlan] = OrderedDict()
 _lock = held_over_forks()
 
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
     """Return how `product` is computed on `target`: the same whenever it is asked for."""
-    asked = _Asked(product, target)
-    plan = _plans.get(asked)
-    return _kept(asked, _planned(product, target)) if plan is None else plan
+    key = _PlanKey(product, target)
+    plan = _plans.get(key)
+    return _kept(key, _planned(product, target)) if plan is None else plan
 
 
 def hand_on_plan(product: Product, renamed: Product, target: Target) -> None:
@@ -84,14 +84,14 @@ def hand_on_plan(product: Product, renamed: Product, target: Target) -> None:
 
     A plan has no names, so it is the one that would be made anew.
     """
-    plan = _plans.get(_Asked(product, target))
+    plan = _plans.get(_PlanKey(product, target))
     if plan is not None:
-        _kept(_Asked(renamed, target), plan)
+        _kept(_PlanKey(renamed, target), plan)
 
 
-def _kept(asked: _Asked, plan: ContractPlan) -> ContractPlan:
+def _kept(key: _PlanKey, plan: ContractPlan) -> ContractPlan:
     with _lock:
-        _plans[asked] = plan
+        _plans[key] = plan
         if len(_plans) > _CACHE_SIZE:
             _plans.popitem(last=False)
     return plan
@@ -108,8 +108,8 @@ def _planned(product: Product, target: Target) -> ContractPlan:
     plan = with_borders(plan, borders)
     goes_on = _goes_on(product, plan)
     if goes_on is not None:
-        # A microkernel asks for one thing: here it is the next product, not the next panel.
-        plan = replace(plan, asks_for_next=goes_on == "rows", asks_for_panel=False)
+        # A microkernel prefetches one thing: here it is the next product, not the next panel.
+        plan = replace(plan, prefetches_next=goes_on == "rows", prefetches_panel=False)
         plan = replace(plan, goes_on=goes_on, next_source=None)
     packs_next = packs_next and can_pack_next(plan, target)
     if packs_next and _tiles_of_part(product, plan) == plan.row_tiles:
@@ -122,11 +122,11 @@ def _planned(product: Product, target: Target) -> ContractPlan:
     plan = _with(plan, next_right=_next_right(product, plan, target))
     plan = _with(plan, next_sides=_next_sides(product, plan, target))
     is_next = plan.next_right > 0 or any(plan.next_sides)
-    plan = _with(plan, asks_for_product=is_next and can_ask_for_product(plan, target))
+    plan = _with(plan, prefetches_product=is_next and can_prefetch_product(plan, target))
     if product.parallel is None:
         plan = with_diagonal(plan, product.borders)
         plan = with_unread(plan, product.read, target)
-    plan = with_asked_part(plan, product.asks)
+    plan = with_prefetched_part(plan, product.prefetches)
     # An index that is data is checked one by one: the epilogue then gets single elements.
     is_single = checks_differ(product, _along(product, plan))
     return replace(plan, vector_width=1) if is_single else plan
@@ -141,7 +141,7 @@ def _with(plan: ContractPlan, **decided: Any) -> ContractPlan:
 def _plan_by_runs(product: Product, target: Target) -> ContractPlan:
     """Return the plan of the sums, with tiles in runs of rows that lie evenly in the result.
 
-    Such tiles are stored there and have no epilogue. More of them than the operands ask for are
+    Such tiles are stored there and have no epilogue. More of them than the operands prefetch are
     taken where that costs less.
     """
     lhs = _operand(product.lhs, product.element.itemsize)
@@ -179,10 +179,10 @@ def _plan_of_sums(product: Product, lhs: Operand, target: Target) -> ContractPla
         borders=_padding_of(product),
     )
     plan = planned()
-    # Tiles that ask for what the next product reads are worth more than full vectors.
+    # Tiles that prefetch what the next product reads are worth more than full vectors.
     is_other = plan.method in ("split", "held")
-    asks = is_other and _goes_on(product, replace(plan, method="tile")) is not None
-    return planned(only_tiles=True) if asks else plan
+    prefetches = is_other and _goes_on(product, replace(plan, method="tile")) is not None
+    return planned(only_tiles=True) if prefetches else plan
 
 
 def _padding_of(product: Product) -> tuple[ZeroBorder, ...]:
@@ -209,7 +209,7 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
     size = plan.rows * plan.columns * plan.dtype.itemsize
     memory = target.memory
     # Sums wait for their next block of k in the result as well, unless the second-level cache has
-    # them in tiles that follow one another, or they come and go too often to be asked for.
+    # them in tiles that follow one another, or they come and go too often to be prefetched.
     waits_there = size > memory.l2_bytes and plan.block_k >= SHORT_BLOCK
     is_direct = is_direct and (plan.k_blocks == 1 or waits_there)
     across, down = product.columns[0], product.rows[0]
@@ -234,15 +234,15 @@ def _with_results(product: Product, plan: ContractPlan, target: Target) -> Contr
 
 
 def _without_followed(plan: ContractPlan, target: Target) -> ContractPlan:
-    """Return `plan` whose tiles do not ask for the next rows of the left where a processor does.
+    """Return `plan` whose tiles do not prefetch the next rows of the left where a processor does.
 
     Where rows lie side by side each step of k reads a line as far behind the last as that was
-    behind the one before. What follows such walks across pages has these lines in time, and to ask
-    for those of the next tile as well takes from what the second-level cache gives.
+    behind the one before. What follows such walks across pages has these lines in time, and to prefetch
+    those of the next tile as well takes from what the second-level cache gives.
     """
     is_across = plan.left.row_stride == 1 and not has_digits(plan) and plan.goes_on is None
     follows = target.follows_pages and is_across and plan.k_blocks == 1
-    return _with(plan, asks_for_next=plan.asks_for_next and not follows)
+    return _with(plan, prefetches_next=plan.prefetches_next and not follows)
 
 
 def _tiles_of_part(product: Product, plan: ContractPlan) -> int:
@@ -278,32 +278,34 @@ def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
 
 
 def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
-    """Return how far behind a right that of the next product of a batch begins, if it is asked for.
+    """Return how far behind a right that of the next product of a batch begins, if it is prefetched.
 
     So is one that is transposed, and one that is met late. It is to be so small that the nearest
-    cache has room for it, or the second one, if it is a panel or all of the product is asked for;
+    cache has room for it, or the second one, if it is a panel or all of the product is prefetched;
     else 0 is returned.
     """
     right = product.rhs if plan.vector_axis == "n" else product.lhs
     size = plan.k * plan.columns
     is_turned = plan.pack_right in ("transpose", "split") and plan.right.row_stride == 1
-    is_asked = is_turned or plan.method == "held" or can_ask_for_product(plan, target)
+    is_prefetched = is_turned or plan.method == "held" or can_prefetch_product(plan, target)
     # Tiles have time for more lines than a packer.
-    share = 2 if can_ask_for_product(plan, target) else 4
+    share = 2 if can_prefetch_product(plan, target) else 4
     nbytes, memory = size * plan.dtype.itemsize, target.memory
     is_small = nbytes <= memory.l1_bytes // share
     # A loop around reads weights of which a near cache has no room for all, panel by panel.
-    is_panel = plan.has_panel and can_ask_for_product(plan, target)
+    is_panel = plan.has_panel and can_prefetch_product(plan, target)
     has_room = is_small or (is_panel and nbytes <= memory.l2_bytes // 2)
-    has_room = has_room or (can_ask_for_product(plan, target) and can_meet_next(plan, memory))
-    is_next = is_asked and has_room and _steps_by(right, size) and not _stays(product, plan, right)
+    has_room = has_room or (can_prefetch_product(plan, target) and can_meet_next(plan, memory))
+    is_next = (
+        is_prefetched and has_room and _steps_by(right, size) and not _stays(product, plan, right)
+    )
     return size if is_next else 0
 
 
 def _stays(product: Product, plan: ContractPlan, right: StridedOperand) -> bool:
     """Return whether a loop around reads a right again for the next rows of the result.
 
-    What comes behind it would be asked for with each of these, and wait where this one is read.
+    What comes behind it would be prefetched with each of these, and wait where this one is read.
     """
     moved = {variable for variable, _ in right.index.terms}
     block = plan.rows * plan.columns
@@ -314,13 +316,13 @@ def _stays(product: Product, plan: ContractPlan, right: StridedOperand) -> bool:
 def _next_sides(product: Product, plan: ContractPlan, target: Target) -> tuple[int, int]:
     """Return how far behind the left and the result of a batch those of the next product begin.
 
-    They are asked for where a held right is transposed: then no product overlaps with the next one
+    They are prefetched where a held right is transposed: then no product overlaps with the next one
     as much as it waits for them. So they are where they are met late, and a near cache has room for
-    both products; tiles of split vectors ask for where they are stored anyway. What is not dense,
+    both products; tiles of split vectors prefetch where they are stored anyway. What is not dense,
     or no part of a batch, has 0.
     """
     is_turned = plan.method == "held" and plan.right.column_stride != 1
-    are_late = can_ask_for_product(plan, target) and can_meet_next(plan, target.memory)
+    are_late = can_prefetch_product(plan, target) and can_meet_next(plan, target.memory)
     if not plan.next_right or not (is_turned or are_late):
         return 0, 0
     left = product.lhs if plan.vector_axis == "n" else product.rhs
@@ -363,7 +365,7 @@ def places_to_prefetch(
     """Return what the epilogue reads and writes in memory and no cache, along the plan's lanes.
 
     All of it together is larger than a near cache; or each buffer is, by far, where a microkernel
-    has not the time to ask for one row after another. Of whole rows a processor fetches it.
+    has not the time to prefetch one row after another. Of whole rows a processor fetches it.
     """
     along = _along(product, plan)
     stores = [s for s in product.body if isinstance(s, Store)]

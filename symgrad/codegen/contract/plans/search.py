@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from symgrad.codegen.contract.operand import Operand
-from symgrad.codegen.contract.plans.asking import with_asking
 from symgrad.codegen.contract.plans.blocks import (
     choose_blocks,
     has_digits,
@@ -33,6 +32,7 @@ from symgrad.codegen.contract.plans.pairs import (
     plan_pairs,
 )
 from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.prefetching import with_prefetching
 from symgrad.codegen.contract.plans.split import (
     can_split_vectors,
     plan_split,
@@ -120,7 +120,7 @@ def plan_contract(
     chosen = choose_blocks(cheapest, target)
     rows_first = _serves_result(chosen, streams, target.memory)
     chosen = replace(chosen, rows_first=rows_first, cycles=cycles)
-    return with_asking(chosen, target)
+    return with_prefetching(chosen, target)
 
 
 def _cheapest(ways: Sequence[tuple[float, ContractPlan]]) -> tuple[float, ContractPlan]:

@@ -33,7 +33,7 @@ def can_split_vectors(plan: ContractPlan, target: Target) -> bool:
     Or columns are one vector: a processor loads no more elements a cycle than it multiplies
     vectors, and has to load the right as well. All terms are to be added at once, and those of a
     row of the left to lie together, or those of a step of k: where steps are further on than is
-    fetched ahead, other microkernels ask for them.
+    fetched ahead, other microkernels prefetch them.
     """
     half = plan.lanes // 2
     if half < 2 or plan.borders or has_digits(plan):

@@ -27,7 +27,7 @@ def choose_block_k(plan: ContractPlan, target: Target, across: int) -> int:
     long = LONG_SUM_ACROSS if is_across else LONG_SUM
     if plan.k >= long * part and plan.rows * plan.columns * size_of <= memory.l2_bytes:
         # Few results of long sums: what is read for them stays in the cache, too, also of the left
-        # where that is asked for a block ahead; windows read the same again.
+        # where that is prefetched a block ahead; windows read the same again.
         read = plan.columns + (0 if plan.left.column_digits else plan.rows)
         part = min(part, max(plan.lanes, memory.l2_bytes // (2 * read * size_of)))
         if is_across:

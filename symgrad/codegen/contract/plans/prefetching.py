@@ -1,11 +1,16 @@
-"""Planning software prefetch in a GEMM: what is read late unless a microkernel asks for it.
+"""Planning software prefetch in a GEMM: what is read late unless a microkernel prefetches it.
 
-A microkernel asks for one thing at most. How it does is in `asking`.
+A microkernel prefetches one thing at most. How it does is in `prefetching`.
 """
 
 from __future__ import annotations
 
-from symgrad.codegen.contract.operand import AskedLines, AskedRows, AskedSource, NextSteps
+from symgrad.codegen.contract.operand import (
+    NextSteps,
+    PrefetchedLines,
+    PrefetchedRows,
+    PrefetchedSource,
+)
 from symgrad.codegen.contract.plans.blocks import has_digits
 from symgrad.codegen.contract.plans.packing import packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
@@ -22,43 +27,43 @@ from symgrad.graph.aligned import ALIGNMENT
 from symgrad.records import replace
 
 
-def with_asking(plan: ContractPlan, target: Target) -> ContractPlan:
-    """Return `plan` with what its tiles ask for: one thing at most.
+def with_prefetching(plan: ContractPlan, target: Target) -> ContractPlan:
+    """Return `plan` with what its tiles prefetch: one thing at most.
 
-    Where the shared cache is slow, tiles of the block that packs panels ask for what the next one
-    is packed from, if those of others ask for packed ones.
+    Where the shared cache is slow, tiles of the block that packs panels prefetch what the next one
+    is packed from, if those of others prefetch packed ones.
     """
     memory = target.memory
     in_place = _next_in_place(plan, target)
     if in_place is not None:
         return replace(plan, next_source=in_place)
     reads_pixels = plan.pack_left == "windows" or plan.has_pixels_in_place
-    asks_for_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
-    asks_for_next = not asks_for_block and _is_met_late(plan, memory)
-    asks = asks_for_block or asks_for_next
-    source = _next_source(plan, memory) if not asks and is_source_far(plan, memory) else None
-    is_late = not asks and source is None and _is_panel_met_late(plan, memory)
+    prefetches_block = reads_pixels and plan.k_blocks > 1 and not _has_images_beside(plan)
+    prefetches_next = not prefetches_block and _is_met_late(plan, memory)
+    prefetches = prefetches_block or prefetches_next
+    source = _next_source(plan, memory) if not prefetches and is_source_far(plan, memory) else None
+    is_late = not prefetches and source is None and _is_panel_met_late(plan, memory)
     if is_late and plan.packs_late and target.shares_slowly:
         source = _source_for_block(plan, memory)
     return replace(
         plan,
-        asks_for_next=asks_for_next,
-        asks_for_panel=is_late and source is None,
-        asks_for_block=asks_for_block,
+        prefetches_next=prefetches_next,
+        prefetches_panel=is_late and source is None,
+        prefetches_block=prefetches_block,
         next_source=source,
         packs_late=plan.packs_late or source is not None,
     )
 
 
 def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
-    """Return `plan` with tiles that ask for whole rows of the next block of k, if they can.
+    """Return `plan` with tiles that prefetch whole rows of the next block of k, if they can.
 
     A thread has so many `tiles` of each panel. Where rows of the left lie across, what each tile
     reads of them is a part of the same lines, and a processor follows no walk from row to row: so
-    tiles ask for a few rows each, in the order of memory, and of the right for as many.
+    tiles prefetch a few rows each, in the order of memory, and of the right for as many.
     """
     left, right = plan.left, plan.right
-    is_across = plan.asks_for_next and left.row_stride == 1 and right.column_stride == 1
+    is_across = plan.prefetches_next and left.row_stride == 1 and right.column_stride == 1
     is_plain = plan.pack_right == "none" and not plan.rows_first and plan.goes_on is None
     has_digits = left.row_digits or left.column_digits or right.column_digits or right.row_digits
     is_whole = plan.block_tiles == plan.tiles_of_part and plan.block_panels == plan.panels_of_part
@@ -70,16 +75,16 @@ def with_next_steps(plan: ContractPlan, tiles: int) -> ContractPlan:
     steps = NextSteps(
         steps=-(-plan.block_k // turns),
         turns=turns,
-        left=AskedRows(left.column_stride, -(-rows // turns)),
-        right=AskedRows(right.row_stride, -(-plan.columns // turns)),
+        left=PrefetchedRows(left.column_stride, -(-rows // turns)),
+        right=PrefetchedRows(right.row_stride, -(-plan.columns // turns)),
     )
-    return replace(plan, asks_for_next=False, next_steps=steps)
+    return replace(plan, prefetches_next=False, next_steps=steps)
 
 
 def can_pack_next(plan: ContractPlan, target: Target) -> bool:
-    """Return whether the tiles of a panel can pack the next one, instead of asking for its lines.
+    """Return whether the tiles of a panel can pack the next one, instead of prefetching its lines.
 
-    Lines of a panel that are asked for long before share few sets of the second-level cache with
+    Lines of a panel that are prefetched long before share few sets of the second-level cache with
     those of other rows: where the shared cache is slow, those that it has dropped cost more than to
     pack each row when its lines come. All tiles have all terms.
     """
@@ -88,25 +93,29 @@ def can_pack_next(plan: ContractPlan, target: Target) -> bool:
     is_often = plan.row_tiles >= SEVERAL_READS
     is_read_once = is_often and plan.kept_panels == 1 and plan.k_blocks == 1 and packs_within(plan)
     is_whole = plan.tile_columns % plan.lanes == 0 and plan.column_run >= 2 * plan.tile_columns
-    is_asked = source is not None and source.lines.turns == 1
-    return target.shares_slowly and is_asked and is_read_once and is_whole
+    is_prefetched = source is not None and source.lines.turns == 1
+    return target.shares_slowly and is_prefetched and is_read_once and is_whole
 
 
 def packing_next(plan: ContractPlan) -> ContractPlan:
     """Return a plan of which tiles pack the next panel, each the same number of its rows."""
     steps = min(1 << plan.row_tiles.bit_length() - 1, MOST_STEPS_A_PACKED_ROW)
     along, rows = plan.right.row_stride, -(-plan.k // plan.row_tiles)
-    lines = AskedLines(steps, packs=True)
-    return replace(plan, next_source=AskedSource(lines, along, 1, 0, rows * along, plan.row_tiles))
+    lines = PrefetchedLines(steps, packs=True)
+    return replace(
+        plan, next_source=PrefetchedSource(lines, along, 1, 0, rows * along, plan.row_tiles)
+    )
 
 
-def can_ask_for_product(plan: ContractPlan, target: Target) -> bool:
-    """Return whether the tiles of a product of a batch can ask for all that the next one meets.
+def can_prefetch_product(plan: ContractPlan, target: Target) -> bool:
+    """Return whether the tiles of a product of a batch can prefetch all that the next one meets.
 
-    It is for a processor that meets that late, and for tiles that ask for nothing else.
+    It is for a processor that meets that late, and for tiles that prefetch nothing else.
     """
-    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
-    is_free = not asks and plan.next_steps is None and plan.goes_on is None and plan.met == 0
+    prefetches = (
+        plan.prefetches_next or plan.prefetches_panel or plan.prefetches_block or plan.next_source
+    )
+    is_free = not prefetches and plan.next_steps is None and plan.goes_on is None and plan.met == 0
     is_whole = plan.k_blocks == 1 and plan.pack_left == "none" and not plan.borders
     is_plain = is_whole and not has_digits(plan) and plan.part_rows == plan.part_columns == 0
     has_tiles = plan.method in ("tile", "split")
@@ -114,15 +123,15 @@ def can_ask_for_product(plan: ContractPlan, target: Target) -> bool:
 
 
 def bytes_a_step(plan: ContractPlan) -> tuple[int, ...]:
-    """Return how many bytes of the next left, right and result tiles ask for in a step of k.
+    """Return how many bytes of the next left, right and result tiles prefetch in a step of k.
 
-    Those of which nothing is asked for are left out.
+    Those of which nothing is prefetched are left out.
     """
-    if not plan.asks_for_product:
+    if not plan.prefetches_product:
         return ()
     steps = plan.row_tiles * plan.panels * plan.k
-    asked = zip(product_bytes(plan), next_places(plan), strict=True)
-    return tuple(-(-size // steps) for size, further in asked if further)
+    prefetched = zip(product_bytes(plan), next_places(plan), strict=True)
+    return tuple(-(-size // steps) for size, further in prefetched if further)
 
 
 def can_meet_next(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
@@ -145,9 +154,9 @@ def product_bytes(plan: ContractPlan) -> tuple[int, int, int]:
 
 
 def is_next_near(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether the nearest cache is asked for the next product: it has room for its right.
+    """Return whether the nearest cache is prefetched the next product: it has room for its right.
 
-    Where all of that is asked for, one product is to leave the nearest cache room.
+    Where all of that is prefetched, one product is to leave the nearest cache room.
     """
     is_whole = any(plan.next_sides) and plan.method == "tile"
     has_room = not is_whole or sum(product_bytes(plan)) <= memory.l1_bytes
@@ -161,17 +170,19 @@ def next_places(plan: ContractPlan) -> tuple[int, int, int]:
 
 
 def right_lines_a_step(plan: ContractPlan) -> int:
-    """Return how many lines of the next right a tile asks for in each step of k, if tiles do.
+    """Return how many lines of the next right a tile prefetches in each step of k, if tiles do.
 
-    A packer that asks for all of them has more on their way than a processor has room for. Tiles do
+    A packer that prefetches all of them has more on their way than a processor has room for. Tiles do
     where they are few and that right is dense; else 0 is returned.
     """
     line = ALIGNMENT // plan.dtype.itemsize
     lines = -(-plan.next_right // line)
     steps = plan.row_tiles * plan.panels * plan.k
-    asks = plan.asks_for_next or plan.asks_for_panel or plan.asks_for_block or plan.next_source
+    prefetches = (
+        plan.prefetches_next or plan.prefetches_panel or plan.prefetches_block or plan.next_source
+    )
     is_free = (
-        not (asks or plan.asks_for_product)
+        not (prefetches or plan.prefetches_product)
         and plan.goes_on is None
         and plan.k_blocks == 1
         and not plan.has_pieces
@@ -181,10 +192,10 @@ def right_lines_a_step(plan: ContractPlan) -> int:
     return -(-lines // steps) if is_free and is_packed and is_few else 0
 
 
-def next_panel_asked(plan: ContractPlan) -> int:
-    """Return how far behind a line that a packer reads the one is that it asks for; 0 for none."""
-    is_asked = plan.asks_for_product or right_lines_a_step(plan)
-    return 0 if is_asked else plan.next_right
+def next_panel_prefetched(plan: ContractPlan) -> int:
+    """Return how far behind a line that a packer reads the one is that it prefetches; 0 for none."""
+    is_prefetched = plan.prefetches_product or right_lines_a_step(plan)
+    return 0 if is_prefetched else plan.next_right
 
 
 def is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
@@ -192,21 +203,21 @@ def is_source_far(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     return plan.k * plan.column_run * plan.dtype.itemsize > memory.l2_bytes
 
 
-def _next_source(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSource | None:
-    """Return what tiles ask for of the right, so that each panel can be packed when it is read.
+def _next_source(plan: ContractPlan, memory: MemoryHierarchy) -> PrefetchedSource | None:
+    """Return what tiles prefetch of the right, so that each panel can be packed when it is read.
 
     Only one panel is in memory then, and packing the next one waits for nothing. It is for a
-    product of which all tiles read a panel before the next one, and are enough to ask for that.
+    product of which all tiles read a panel before the next one, and are enough to prefetch that.
     """
     is_whole = plan.k_blocks == 1 and plan.block_tiles >= plan.row_tiles and not plan.rows_first
     is_plain = is_whole and plan.pack_left == "none"
-    return _source_asked(plan, plan.row_tiles, memory) if is_plain else None
+    return _source_prefetched(plan, plan.row_tiles, memory) if is_plain else None
 
 
-def _source_for_block(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSource | None:
-    """Return what tiles of the first block of a band ask for, whose panels others read again.
+def _source_for_block(plan: ContractPlan, memory: MemoryHierarchy) -> PrefetchedSource | None:
+    """Return what tiles of the first block of a band prefetch, whose panels others read again.
 
-    Lines of both follow one another, so that one microkernel asks for either. Those of rows would
+    Lines of both follow one another, so that one microkernel prefetches either. Those of rows would
     share few sets of a cache, which has none any more when they are packed, and those of a large
     panel would be too many for it.
     """
@@ -214,16 +225,16 @@ def _source_for_block(plan: ContractPlan, memory: MemoryHierarchy) -> AskedSourc
     is_kept = plan.pack_right == "transpose" and 4 * panel < memory.l2_bytes
     if not is_kept or plan.block_tiles >= plan.band_tiles:
         return None
-    source = _source_asked(plan, plan.block_tiles, memory)
+    source = _source_prefetched(plan, plan.block_tiles, memory)
     return source if source is not None and source.lines.turns == 1 else None
 
 
-def _next_in_place(plan: ContractPlan, target: Target) -> AskedSource | None:
-    """Return what tiles ask for of a right that is read where it lies, and no near cache has.
+def _next_in_place(plan: ContractPlan, target: Target) -> PrefetchedSource | None:
+    """Return what tiles prefetch of a right that is read where it lies, and no near cache has.
 
     That is the next of panels that were packed before a loop around, or the next block of k of one
     that lies so. It is for a slow shared cache, and for tiles that read each part one after the
-    other, enough of them to ask for all of the next, but so few that the first one counts.
+    other, enough of them to prefetch all of the next, but so few that the first one counts.
     """
     memory, size = target.memory, plan.dtype.itemsize
     is_plain = plan.method == "tile" and plan.dtype == plan.compute and not plan.borders
@@ -241,12 +252,14 @@ def _next_in_place(plan: ContractPlan, target: Target) -> AskedSource | None:
         part = -(-k // steps) * line
         tiles = -(-k * plan.tile_columns // part)
         if tiles <= plan.row_tiles:
-            return AskedSource(AskedLines(steps), line, 1, 0, part, tiles)
+            return PrefetchedSource(PrefetchedLines(steps), line, 1, 0, part, tiles)
     return None
 
 
-def _source_asked(plan: ContractPlan, tiles: int, memory: MemoryHierarchy) -> AskedSource | None:
-    """Return what so many tiles of a panel ask for of the right that the next is packed from."""
+def _source_prefetched(
+    plan: ContractPlan, tiles: int, memory: MemoryHierarchy
+) -> PrefetchedSource | None:
+    """Return what so many tiles of a panel prefetch of the right that the next is packed from."""
     is_packed = plan.method == "tile" and plan.pack_right in ("copy", "transpose")
     is_plain = plan.dtype == plan.compute and not plan.borders
     if not (is_packed and is_plain) or has_digits(plan) or plan.panels == 1:
@@ -258,13 +271,19 @@ def _source_asked(plan: ContractPlan, tiles: int, memory: MemoryHierarchy) -> As
         lines = -(-k // steps)
         rows = line // steps  # of the right transposed, each with all terms of a column
         if plan.pack_right == "transpose" and tiles * rows > plan.tile_columns:
-            apart, asking = plan.right.column_stride, -(-plan.tile_columns // rows)
+            apart, prefetching = plan.right.column_stride, -(-plan.tile_columns // rows)
             follow_one_another = apart == k and k % line == 0
-            asked = AskedLines(steps) if follow_one_another else AskedLines(steps, rows, apart)
-            return AskedSource(asked, line, 1, 0, rows * apart, asking)
+            prefetched = (
+                PrefetchedLines(steps)
+                if follow_one_another
+                else PrefetchedLines(steps, rows, apart)
+            )
+            return PrefetchedSource(prefetched, line, 1, 0, rows * apart, prefetching)
         if plan.pack_right == "copy" and tiles > wide * steps:
             along = plan.right.row_stride
-            return AskedSource(AskedLines(steps), along, wide, line, lines * along, wide * steps)
+            return PrefetchedSource(
+                PrefetchedLines(steps), along, wide, line, lines * along, wide * steps
+            )
     return None
 
 
@@ -279,7 +298,7 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
 
     They are read along k, one beside the other and each for a few lines at a time, or across, a
     line at each step of k: too short for a processor to follow. Where many panels read a block of
-    them, most find it near; and a panel of one vector has no time to ask at each step.
+    them, most find it near; and a panel of one vector has no time to prefetch at each step.
     """
     is_across = plan.left.row_stride == 1 and plan.tile_columns > plan.lanes
     is_in_lines = is_across or plan.left.column_stride == 1
@@ -291,7 +310,7 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
 def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether the first tile of a packed panel waits for it, since no near cache holds all.
 
-    A block of tiles asks for the next panel while it reads one, as many lines as it has steps of k
+    A block of tiles prefetches the next panel while it reads one, as many lines as it has steps of k
     in its tiles, so that a few tiles are enough.
     """
     packed_bytes = plan.block_panels * plan.block_k * plan.tile_columns * plan.compute.itemsize

@@ -15,10 +15,10 @@ from symgrad.codegen import target as targets
 from symgrad.codegen.contract import ContractPlan
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernels.split import emit_split_kernel
-from symgrad.codegen.contract.plans.asking import (
+from symgrad.codegen.contract.plans.prefetching import (
     bytes_a_step,
     is_next_near,
-    next_panel_asked,
+    next_panel_prefetched,
     next_places,
 )
 from symgrad.codegen.contract.plans.products import product_plan
@@ -83,7 +83,7 @@ def plan_of(graph: Graph, machine: targets.Target = LATE) -> ContractPlan:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize("form", FORMS)
-def test_batches_are_the_same_bit_for_bit_whoever_asks(dtype, form):
+def test_batches_are_the_same_bit_for_bit_whoever_prefetches(dtype, form):
     graphs = [batch(size, form, dtype=dtype) for size in SHAPES]
     joined = Graph([y for g in graphs for y in g.outputs], [x for g in graphs for x in g.inputs])
     arrays = [array for graph in graphs for array in arrays_of(graph)]
@@ -102,7 +102,7 @@ def test_batches_are_the_same_bit_for_bit_whoever_asks(dtype, form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [(16, 16, 16), (24, 24, 24), (13, 31, 9)])
-def test_asking_behind_the_last_product_touches_nothing(form, size):
+def test_prefetching_behind_the_last_product_touches_nothing(form, size):
     graph = batch(size, form, count=3)
     arrays = [np.round(3 * array) for array in arrays_of(graph)]
     ways = [Variant(memory=Memory(side)) for side in ("start", "end")]
@@ -112,58 +112,58 @@ def test_asking_behind_the_last_product_touches_nothing(form, size):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [(32, 32, 32), (24, 24, 24), (20, 40, 30), (48, 48, 48)])
-def test_tiles_ask_for_all_that_the_next_product_meets(form, size):
+def test_tiles_prefetch_all_that_the_next_product_meets(form, size):
     plan = plan_of(batch(size, form, dtype="float64"))
     m, n, k = size
-    assert plan.asks_for_product
-    assert next_panel_asked(plan) == 0
+    assert plan.prefetches_product
+    assert next_panel_prefetched(plan) == 0
     sizes = [8 * each for each in (m * k, k * n, m * n)]
     places = next_places(plan)
     fits = size != (32, 32, 32)  # which are whole pages
     assert [8 * place for place in places] == (sizes if fits else [0, sizes[1], 0])
     steps = plan.row_tiles * plan.panels * plan.k
-    asked = [nbytes for nbytes, place in zip(sizes, places, strict=True) if place]
-    for nbytes, each in zip(asked, bytes_a_step(plan), strict=True):
+    prefetched = [nbytes for nbytes, place in zip(sizes, places, strict=True) if place]
+    for nbytes, each in zip(prefetched, bytes_a_step(plan), strict=True):
         assert nbytes <= steps * each < nbytes + steps
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_tiles_of_split_vectors_ask_for_both_operands_of_the_next_product(form):
+def test_tiles_of_split_vectors_prefetch_both_operands_of_the_next_product(form):
     plan = plan_of(batch((24, 24, 24), form))
     assert plan.method == "split"
-    assert plan.asks_for_product
-    assert next_places(plan) == (24 * 24, 24 * 24, 0)  # each tile asks for where it is stored
+    assert plan.prefetches_product
+    assert next_places(plan) == (24 * 24, 24 * 24, 0)  # each tile prefetches where it is stored
     stored = Elements(plan.dtype, plan.compute, LATE)
     kernel = split_kernel(plan, stored, plan.tile_rows, 24)
     assert kernel.next_bytes == bytes_a_step(plan)
-    assert (kernel.right_lines, next_panel_asked(plan)) == (0, 0)
+    assert (kernel.right_lines, next_panel_prefetched(plan)) == (0, 0)
     module = ir.Module()
     emit_split_kernel(module, kernel)
     lines = sum(-(-2 * nbytes // 64) for nbytes in kernel.next_bytes)  # of a pair of terms
     assert str(module).count('call void @"llvm.prefetch.p0') == lines + 1
-    assert not plan_of(batch((24, 24, 24), form), V4).asks_for_product
+    assert not plan_of(batch((24, 24, 24), form), V4).prefetches_product
 
 
-def test_nothing_is_asked_for_that_no_near_cache_has_room_for_or_that_is_no_batch():
-    assert not plan_of(batch((96, 96, 96))).asks_for_product
+def test_nothing_is_prefetched_that_no_near_cache_has_room_for_or_that_is_no_batch():
+    assert not plan_of(batch((96, 96, 96))).prefetches_product
     x, y = sg.placeholder((32, 32)), sg.placeholder((32, 32))
-    assert not plan_of(Graph([x @ y], [x, y])).asks_for_product
+    assert not plan_of(Graph([x @ y], [x, y])).prefetches_product
     assert bytes_a_step(plan_of(batch((32, 32, 32)), V4)) == ()
 
 
-def test_the_second_cache_is_asked_for_a_panel_that_the_nearest_has_no_room_for():
+def test_the_second_cache_is_prefetched_a_panel_that_the_nearest_has_no_room_for():
     plan = plan_of(batch((32, 64, 256)))
     assert plan.has_panel
-    assert plan.asks_for_product
+    assert plan.prefetches_product
     assert next_places(plan) == (0, 64 * 256, 0)
     assert not is_next_near(plan, LATE.memory)
     assert is_next_near(plan_of(batch((32, 32, 32))), LATE.memory)
-    assert not plan_of(batch((32, 64, 2048))).asks_for_product  # nor has the second one
-    assert not plan_of(batch((32, 64, 256)), V4).asks_for_product
+    assert not plan_of(batch((32, 64, 2048))).prefetches_product  # nor has the second one
+    assert not plan_of(batch((32, 64, 256)), V4).prefetches_product
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_second_cache_is_asked_for_products_of_which_the_nearest_has_room_for_none(form):
+def test_the_second_cache_is_prefetched_products_of_which_the_nearest_has_room_for_none(form):
     kinds = "float32", "float64"
     near, far = (plan_of(batch((48, 48, 48), form, dtype=kind)) for kind in kinds)
     assert [is_next_near(plan, LATE.memory) for plan in (near, far)] == [True, False]

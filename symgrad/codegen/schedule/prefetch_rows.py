@@ -9,14 +9,14 @@ becomes
 
     for i in 0..256 ordered {
       fold ... x[1024*i + j] ...
-      for k in 0..1024 vector(16) asks { ... exp ... }
+      for k in 0..1024 vector(16) prefetches { ... exp ... }
     }
 
 The first sweep over a row waits for memory, and the others read what is in the nearest cache then,
 while memory rests: a processor reads ahead only of what is read. So the sweep that computes most
-asks for the next row, or for one behind it if rows are short: those of one array alone, of which it
+prefetches the next row, or for one behind it if rows are short: those of one array alone, of which it
 computes a function, since memory does not rest for long there. A row that is read before
-that sweep, and not by the first one, the last fold before asks for.
+that sweep, and not by the first one, the last fold before prefetches.
 
 So it is with rows that this sweep changes where they are, as the scores of a block of queries,
 where no near cache has the block and the shared one is slow.
@@ -29,10 +29,10 @@ Blocks of rows, of each of which something is folded before all of them are read
     }
 
 are in a near cache when they are read again, and memory rests then too. There it is the first folds
-that ask for what is further on, where no cache holds all rows: each computes little beside what it
+that prefetch what is further on, where no cache holds all rows: each computes little beside what it
 reads, so memory has the time of both loops.
 
-A loop that asks, asks for what it writes, too, a little further on, where a processor does not
+A loop that prefetches, prefetches what it writes, too, a little further on, where a processor does not
 follow that by itself. No result changes.
 """
 
@@ -56,23 +56,23 @@ from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BYTES_SWEPT,
     LEAST_INTERLEAVED_FLOPS,
-    LEAST_ONLY_ROW_ASKED,
-    LEAST_ROW_ASKED,
+    LEAST_ONLY_ROW_PREFETCHED,
+    LEAST_ROW_PREFETCHED,
     SHARES_OF_BLOCKS,
 )
 from symgrad.records import replace
 
 
-def ask_for_rows(kernel: Kernel, target: Target) -> Kernel:
-    """Return `kernel` with one sweep over each long row marked to ask for the next one."""
+def prefetch_rows(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with one sweep over each long row marked to prefetch the next one."""
     if not has_loops_in_loops(kernel.body):
         return kernel
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=_marked(kernel.body, params, target))
 
 
-def ask_for_results(kernel: Kernel, target: Target) -> Kernel:
-    """Return `kernel` with folds that write rows asking for these, where others ask for rows.
+def prefetch_results(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with folds that write rows prefetching these, where others prefetch rows.
 
     A store waits for the line that it changes, as a load does, and rows that are swept are written
     in bursts.
@@ -80,19 +80,19 @@ def ask_for_results(kernel: Kernel, target: Target) -> Kernel:
     if not has_loops_in_loops(kernel.body):
         return kernel
     params = {param.name: param for param in kernel.params}
-    return replace(kernel, body=_asking_for_results(kernel.body, params, target))
+    return replace(kernel, body=_prefetching_results(kernel.body, params, target))
 
 
-def _asking_for_results(
+def _prefetching_results(
     body: Sequence[Stmt], params: dict[str, Param], target: Target
 ) -> tuple[Stmt, ...]:
     found: list[Stmt] = []
     for statement in body:
         new = statement
         if isinstance(statement, For) and statement.vector == 1:
-            inner = _asking_for_results(statement.body, params, target)
-            if any(s.asks for s in _along_rows(inner)):
-                inner = tuple(_asking(statement, s, params, target) for s in inner)
+            inner = _prefetching_results(statement.body, params, target)
+            if any(s.prefetches for s in _along_rows(inner)):
+                inner = tuple(_prefetching(statement, s, params, target) for s in inner)
             new = replace(statement, body=inner)
         found.append(new)
     return tuple(found)
@@ -103,11 +103,11 @@ def _along_rows(body: Sequence[Stmt]) -> list[For | Fold]:
     return loops + [s for s in body if isinstance(s, Fold)]
 
 
-def _asking(around: For, statement: Stmt, params: dict[str, Param], target: Target) -> Stmt:
+def _prefetching(around: For, statement: Stmt, params: dict[str, Param], target: Target) -> Stmt:
     if not isinstance(statement, Fold) or statement.lanes == 1 or rows_behind(around, statement):
         return statement
-    asking = replace(statement, asks=True)
-    return asking if results_ahead(asking, params, target) else statement
+    prefetching = replace(statement, prefetches=True)
+    return prefetching if results_ahead(prefetching, params, target) else statement
 
 
 def _marked(body: Sequence[Stmt], params: dict[str, Param], target: Target) -> tuple[Stmt, ...]:
@@ -124,34 +124,38 @@ def _of_rows(loop: For, params: dict[str, Param], target: Target) -> For:
     are_long = _are_long(loop, longest, params) or _come_back(loop, longest, params, target)
     if len(sweeps(loop, longest.extent)) < 2 or not are_long:
         return loop
-    marked = replace(longest, asks=True)
+    marked = replace(longest, prefetches=True)
     loop = replace(loop, body=tuple(marked if s is longest else s for s in loop.body))
     place = loop.body.index(marked)
     folds = (
-        replace(s, asks=True) if isinstance(s, Fold) and _asks(loop, s) else s
+        replace(s, prefetches=True) if isinstance(s, Fold) and _prefetches(loop, s) else s
         for s in loop.body[:place]
     )
     return replace(loop, body=(*folds, *loop.body[place:]))
 
 
 def _of_block(blocks: For, rows: For, params: dict[str, Param], target: Target) -> For:
-    """Return a loop over the rows of a block, with folds that ask for what is further on."""
+    """Return a loop over the rows of a block, with folds that prefetch what is further on."""
     if blocks.vector > 1 or rows.vector > 1:
         return rows
     sizes = {name: param.dtype.itemsize for name, param in params.items()}
     least = SHARES_OF_BLOCKS * target.memory.shared_bytes
 
-    def asks(fold: Fold) -> bool:
+    def prefetches(fold: Fold) -> bool:
         read = [params[buffer] for buffer, _ in next_of_blocks(blocks, rows, fold, sizes)]
         return fold.lanes > 1 and any(
-            fold.extent * p.dtype.itemsize >= LEAST_ROW_ASKED and p.nbytes > least for p in read
+            fold.extent * p.dtype.itemsize >= LEAST_ROW_PREFETCHED and p.nbytes > least
+            for p in read
         )
 
-    body = (replace(s, asks=True) if isinstance(s, Fold) and asks(s) else s for s in rows.body)
+    body = (
+        replace(s, prefetches=True) if isinstance(s, Fold) and prefetches(s) else s
+        for s in rows.body
+    )
     return replace(rows, body=tuple(body))
 
 
-def _asks(around: For, fold: Fold) -> bool:
+def _prefetches(around: For, fold: Fold) -> bool:
     """Return whether a loop behind a fold is the first one to read some rows."""
     return fold.lanes > 1 and bool(rows_behind(around, fold))
 
@@ -167,7 +171,7 @@ def _are_long(around: For, loop: For, params: dict[str, Param]) -> bool:
     """Return whether rows are long, and there are more of them than a cache holds."""
     read = [params[buffer] for buffer, _ in next_rows(around, loop)]
     is_only = len(read) == 1 and body_flops(loop.body) >= LEAST_INTERLEAVED_FLOPS
-    least = LEAST_ONLY_ROW_ASKED if is_only else LEAST_ROW_ASKED
+    least = LEAST_ONLY_ROW_PREFETCHED if is_only else LEAST_ROW_PREFETCHED
     return any(
         loop.extent * param.dtype.itemsize >= least and param.nbytes >= BYTES_SWEPT
         for param in read

@@ -1,7 +1,7 @@
 """Software prefetch in a microkernel: what later steps, the next tile or panel and epilogue read.
 
 A processor fetches ahead by itself what follows in memory. A tile of a product reads short pieces
-of many rows, and what comes after it somewhere else: that is asked for.
+of many rows, and what comes after it somewhere else: that is prefetched.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TypeVar
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import INDEX, POINTER, Elements, index, prefetch
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
-from symgrad.codegen.contract.operand import AskedLines, NextSteps
+from symgrad.codegen.contract.operand import NextSteps, PrefetchedLines
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import CODE_BYTES, STEPS_A_LINE
 from symgrad.records import dataclass
 
-Asked = TypeVar("Asked")
+Shared = TypeVar("Shared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,50 +31,50 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedResults:
-    """Where a tile is stored, and how far its rows are apart; it is asked for before a step."""
+class PrefetchedResults:
+    """Where a tile is stored, and how far its rows are apart; it is prefetched before a step."""
 
     begin: ir.Value
     row: ir.Value
     stop: ir.Value
 
 
-def elements_asked(right: Elements) -> int:
-    """Return how many elements of the next panel a microkernel asks for in a step of k."""
+def elements_prefetched(right: Elements) -> int:
+    """Return how many elements of the next panel a microkernel prefetches in a step of k."""
     return right.target.memory.line_bytes // right.stored.itemsize // STEPS_A_LINE
 
 
-def emit_asking(
+def emit_prefetch_of_next(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    asked: Sequence[ir.Value],
+    prefetched: Sequence[ir.Value],
     apart: ir.Value,
     span: tuple[ir.Value, int],
 ) -> None:
-    """Ask for what is read next, from `asked` on, at a `span` of k: its first step, how many.
+    """Prefetch what is read next, from `prefetched` on, at a `span` of k: its first step, how many.
 
     Steps of k of the left are so far `apart`, or lines of what the next panel is packed from.
     """
     step, steps = span
     if kernel.next_steps is not None:
-        _emit_asking_for_steps(builder, kernel, kernel.next_steps, asked, span)
-    if kernel.asks_for_next and kernel.left_row == 1:
-        _emit_asking_for_columns(builder, kernel, (asked[0], apart), step, steps)
-    elif kernel.asks_for_next:
-        _emit_asking_for_rows(builder, kernel, asked[0], step, steps)
+        _emit_prefetch_of_steps(builder, kernel, kernel.next_steps, prefetched, span)
+    if kernel.prefetches_next and kernel.left_row == 1:
+        _emit_prefetch_of_columns(builder, kernel, (prefetched[0], apart), step, steps)
+    elif kernel.prefetches_next:
+        _emit_prefetch_of_rows(builder, kernel, prefetched[0], step, steps)
     if kernel.next_source is not None and not kernel.packs_next:
-        _emit_asking_for_source(builder, kernel, kernel.next_source, (asked[0], apart), span)
+        _emit_prefetch_of_source(builder, kernel, kernel.next_source, (prefetched[0], apart), span)
     if kernel.right_lines:
-        ask_for_right(builder, kernel.right, asked[0], step, (steps, kernel.right_lines))
-    for place, nbytes in zip(asked, kernel.next_bytes, strict=False):
+        prefetch_right(builder, kernel.right, prefetched[0], step, (steps, kernel.right_lines))
+    for place, nbytes in zip(prefetched, kernel.next_bytes, strict=False):
         begin = builder.mul(step, index(nbytes))
         for start in range(0, nbytes * steps, kernel.left.target.memory.line_bytes):
             offset = builder.add(begin, index(start))
             line = builder.gep(place, [offset], source_etype=ir.IntType(8))
             prefetch(builder, line, is_write=False, is_near=kernel.brings_next_near)
-    if kernel.asks_for_panel:
-        (following,) = asked
-        offset = builder.mul(step, index(elements_asked(kernel.right)))
+    if kernel.prefetches_panel:
+        (following,) = prefetched
+        offset = builder.mul(step, index(elements_prefetched(kernel.right)))
         line = kernel.right.address(builder, following, offset)
         if steps >= STEPS_A_LINE:
             kernel.right.prefetch(builder, line, 1)
@@ -84,14 +84,14 @@ def emit_asking(
             kernel.right.prefetch(builder, line, 1)
 
 
-def ask_for_right(
+def prefetch_right(
     builder: ir.IRBuilder,
     right: Elements,
     following: ir.Value,
     step: ir.Value,
     counts: tuple[int, int],
 ) -> None:
-    """Ask for lines side by side, in `counts` of steps from `step` on and of lines in each."""
+    """Prefetch lines side by side, in `counts` of steps from `step` on and of lines in each."""
     steps, lines = counts
     line = right.target.memory.line_bytes // right.stored.itemsize
     for number in range(steps * lines):
@@ -99,14 +99,14 @@ def ask_for_right(
         prefetch(builder, right.address(builder, following, offset), is_write=False)
 
 
-def ask_for_code(
+def prefetch_code(
     builder: ir.IRBuilder,
     function: ir.LLVMFunction,
     elements: Elements,
     walk: tuple[ir.Value, int],
     lines: int,
 ) -> None:
-    """Ask for one of so many lines, a power of two, of a function, another one in each call.
+    """Prefetch one of so many lines, a power of two, of a function, another one in each call.
 
     Which it is follows from a `walk`: a place, and how many elements further on it is in the next
     call. A second-level cache that includes the first one drops lines that are used there alone.
@@ -120,37 +120,37 @@ def ask_for_code(
 
 
 def code_lines(target: Target, instructions: int) -> int:
-    """Return how many lines of code are asked for: a power of two, of so many instructions."""
+    """Return how many lines of code are prefetched: a power of two, of so many instructions."""
     lines = -(-instructions * CODE_BYTES // target.memory.line_bytes)
     return 1 << (lines - 1).bit_length() if target.includes_code else 0
 
 
-def _emit_asking_for_steps(
+def _emit_prefetch_of_steps(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     further: NextSteps,
-    asked: Sequence[ir.Value],
+    prefetched: Sequence[ir.Value],
     turns: tuple[ir.Value, int],
 ) -> None:
-    """Ask for some elements of a row of both operands, in the order of memory."""
+    """Prefetch some elements of a row of both operands, in the order of memory."""
     step, count = turns
     row = builder.udiv(step, index(further.turns))
     turn = builder.and_(step, index(further.turns - 1))
     operands = (kernel.left, further.left), (kernel.right, further.right)
-    for place, (elements, rows) in zip(asked, operands, strict=True):
+    for place, (elements, rows) in zip(prefetched, operands, strict=True):
         offset = builder.mul(row, index(rows.pitch))
         offset = builder.add(offset, builder.mul(turn, index(rows.elements)))
         elements.prefetch(builder, elements.address(builder, place, offset), rows.elements * count)
 
 
-def _emit_asking_for_source(
+def _emit_prefetch_of_source(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    source: AskedLines,
+    source: PrefetchedLines,
     lines: tuple[ir.Value, ir.Value],
     span: tuple[ir.Value, int],
 ) -> None:
-    """Ask for lines of what the next panel is packed from, each after so many steps of k.
+    """Prefetch lines of what the next panel is packed from, each after so many steps of k.
 
     `lines` are where they begin, and how far they go on.
     """
@@ -168,29 +168,29 @@ def _emit_asking_for_source(
             kernel.right.prefetch(builder, kernel.right.address(builder, following, offset), 1)
 
 
-def _emit_asking_for_columns(
+def _emit_prefetch_of_columns(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     rows: tuple[ir.Value, ir.Value],
     step: ir.Value,
     steps: int,
 ) -> None:
-    """Ask for steps of k of rows that lie side by side: a line has one step of all of them."""
+    """Prefetch steps of k of rows that lie side by side: a line has one step of all of them."""
     following, apart = rows
     for number in range(steps):
         offset = builder.mul(builder.add(step, index(number)), apart)
         kernel.left.prefetch(builder, kernel.left.address(builder, following, offset), kernel.rows)
 
 
-def _emit_asking_for_rows(
+def _emit_prefetch_of_rows(
     builder: ir.IRBuilder, kernel: Microkernel, following: ir.Value, step: ir.Value, steps: int
 ) -> None:
-    """Ask for lines of the next tile, at the `steps` steps of k from `step` on.
+    """Prefetch lines of the next tile, at the `steps` steps of k from `step` on.
 
-    Where rows follow one another the lines are asked for in that order, which a processor then
+    Where rows follow one another the lines are prefetched in that order, which a processor then
     follows by itself. Else each row has its turn once in a line of steps.
     """
-    if kernel.asks_in_order:
+    if kernel.prefetches_in_order:
         offset = builder.mul(step, index(kernel.rows))
         place = kernel.left.address(builder, following, offset)
         kernel.left.prefetch(builder, place, kernel.rows * steps)
@@ -198,7 +198,7 @@ def _emit_asking_for_rows(
     of_line = kernel.left.target.memory.line_bytes // kernel.left.stored.itemsize
     turn = builder.and_(step, index(of_line - 1))
     if steps == 1 or kernel.rows > of_line:
-        _emit_asking_in_turns(builder, kernel, following, (step, turn), steps)
+        _emit_prefetch_in_turns(builder, kernel, following, (step, turn), steps)
         return
     together = -(-kernel.rows * steps // of_line)
     first = builder.mul(builder.udiv(turn, index(steps)), index(together))
@@ -210,14 +210,14 @@ def _emit_asking_for_rows(
         kernel.left.prefetch(builder, kernel.left.address(builder, following, at), 1)
 
 
-def _emit_asking_in_turns(
+def _emit_prefetch_in_turns(
     builder: ir.IRBuilder,
     kernel: Microkernel,
     following: ir.Value,
     at: tuple[ir.Value, ir.Value],
     steps: int,
 ) -> None:
-    """Ask for a row in a step, and for none when all rows have had their turn.
+    """Prefetch a row in a step, and for none when all rows have had their turn.
 
     An access more in each step takes from what the second-level cache gives the tile.
     """
@@ -248,9 +248,9 @@ def emit_prefetching(
     left: tuple[ir.Value, ir.Value],
     right: tuple[ir.Value, ir.Value],
 ) -> None:
-    """Ask for what steps of k behind a step read on other pages.
+    """Prefetch what steps of k behind a step read on other pages.
 
-    `left` and `right` are where they begin in this step, and how many elements ahead is asked for.
+    `left` and `right` are where they begin in this step, and how many elements ahead is prefetched.
     """
     if kernel.left_ahead:
         place = kernel.left.address(builder, *left)
@@ -269,74 +269,74 @@ def emit_prefetching(
 
 
 def _bring_near(builder: ir.IRBuilder, kernel: Microkernel, row: ir.Value) -> None:
-    """Ask the nearest cache for a line after the other of a row of the right."""
+    """Prefetch the nearest cache for a line after the other of a row of the right."""
     line = kernel.right.target.memory.line_bytes // kernel.right.stored.itemsize
     for start in range(0, kernel.columns, line):
         place = kernel.right.address(builder, row, index(start))
         prefetch(builder, place, is_write=False)
 
 
-def asked_further(
+def prefetched_further(
     builder: ir.IRBuilder,
     kernel: Microkernel,
-    asked: Sequence[ir.Value],
+    prefetched: Sequence[ir.Value],
     piece: tuple[ir.Value, ir.Value],
 ) -> tuple[ir.Value, ...]:
-    """Return where what is asked for goes on in a piece: its step in the panel, its place."""
-    if not asked:
+    """Return where what is prefetched goes on in a piece: its step in the panel, its place."""
+    if not prefetched:
         return ()
-    (following,), (step, place) = asked, piece
-    if kernel.asks_for_panel:
-        offset = builder.mul(step, index(elements_asked(kernel.right)))
+    (following,), (step, place) = prefetched, piece
+    if kernel.prefetches_panel:
+        offset = builder.mul(step, index(elements_prefetched(kernel.right)))
         return (kernel.right.address(builder, following, offset),)
     return (kernel.left.address(builder, following, place),)
 
 
-def emit_asking_for_met(
+def emit_prefetch_of_met(
     builder: ir.IRBuilder, kernel: Microkernel, met: Met, step: ir.Value
 ) -> None:
-    """Ask for the lines of a row that the next epilogue meets, each row for some steps of k.
+    """Prefetch the lines of a row that the next epilogue meets, each row for some steps of k.
 
     When all had their turn the last one has it. They come line by line since few can be on their
-    way at a time: a processor that is asked for more waits, with all that comes behind.
+    way at a time: a processor that is prefetched more waits, with all that comes behind.
     """
     turn = builder.udiv(step, index(kernel.steps_a_row))
     is_inside = builder.icmp_signed("<", turn, met.last)
     number = builder.select(is_inside, turn, met.last)
     place = builder.gep(met.table, [number], source_etype=POINTER)
     row = builder.load(place, typ=POINTER)
-    _emit_asking_for_lines(builder, kernel, (row, kernel.tile_columns), step)
+    _emit_prefetch_of_lines(builder, kernel, (row, kernel.tile_columns), step)
 
 
-def emit_asking_for_results(
-    builder: ir.IRBuilder, kernel: Microkernel, results: AskedResults, step: ir.Value
+def emit_prefetch_of_results(
+    builder: ir.IRBuilder, kernel: Microkernel, results: PrefetchedResults, step: ir.Value
 ) -> None:
-    """Ask for the lines where the tile is stored, row by row, in the first steps of k.
+    """Prefetch the lines where the tile is stored, row by row, in the first steps of k.
 
-    They come while its sums are added up. Each is asked for once, since what is asked for takes
+    They come while its sums are added up. Each is prefetched once, since what is prefetched takes
     from what the second-level cache gives the tile.
     """
     with builder.if_then(builder.icmp_signed("<", step, results.stop)):
         number = builder.udiv(step, index(kernel.steps_a_row))
         row = kernel.right.address(builder, results.begin, builder.mul(number, results.row))
-        _emit_asking_for_lines(builder, kernel, (row, kernel.columns), step)
+        _emit_prefetch_of_lines(builder, kernel, (row, kernel.columns), step)
 
 
-def _emit_asking_for_lines(
+def _emit_prefetch_of_lines(
     builder: ir.IRBuilder, kernel: Microkernel, elements: tuple[ir.Value, int], step: ir.Value
 ) -> None:
-    """Ask for those lines that have their turn at a step of k, of so many elements from one on."""
+    """Prefetch those lines that have their turn at a step of k, of so many elements from one on."""
     row, count = elements
     of_line = kernel.right.target.memory.line_bytes // kernel.right.stored.itemsize
     lines = -(-count // of_line)
     within = builder.and_(step, index(kernel.steps_a_row - 1))
     first = builder.udiv(builder.mul(within, index(lines)), index(kernel.steps_a_row))
     place = kernel.right.address(builder, row, builder.mul(first, index(of_line)))
-    asked = -(-lines * kernel.unrolled // kernel.steps_a_row)
-    kernel.right.prefetch(builder, place, asked * of_line)
+    prefetched = -(-lines * kernel.unrolled // kernel.steps_a_row)
+    kernel.right.prefetch(builder, place, prefetched * of_line)
 
 
-def shared_out(asked: Sequence[Asked], products: int) -> list[tuple[Asked, ...]]:
-    """Return which places each of so many products asks for: all of them, evenly."""
-    ends = [number * len(asked) // products for number in range(products + 1)]
-    return [tuple(asked[start:end]) for start, end in pairwise(ends)]
+def shared_out(places: Sequence[Shared], products: int) -> list[tuple[Shared, ...]]:
+    """Return which places each of so many products prefetches: all of them, evenly."""
+    ends = [number * len(places) // products for number in range(products + 1)]
+    return [tuple(places[start:end]) for start, end in pairwise(ends)]

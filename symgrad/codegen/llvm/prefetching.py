@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from symgrad.codegen import ir
 from symgrad.codegen.contract.elements import counted_loop, prefetch
-from symgrad.codegen.contract.tile_asking import AskedMatrix
+from symgrad.codegen.contract.tile_prefetching import PrefetchedMatrix
 from symgrad.codegen.llvm.expressions import emit_pointer
-from symgrad.codegen.llvm.scope import AskedLine, KernelScope
+from symgrad.codegen.llvm.scope import KernelScope, PrefetchedLine
 from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Product, Stmt
-from symgrad.codegen.loops.next_matrices import asked_by, asked_by_product
-from symgrad.codegen.loops.next_pages import lines_written, rows_asked, walks
+from symgrad.codegen.loops.next_matrices import prefetched_by, prefetched_by_product
+from symgrad.codegen.loops.next_pages import lines_written, rows_prefetched, walks
 from symgrad.codegen.loops.next_rows import (
     changed_next,
     next_of_blocks,
@@ -23,95 +23,100 @@ from symgrad.codegen.loops.next_rows import (
     rows_behind,
     sweeps,
 )
-from symgrad.cost_model import BYTES_ASKED_AHEAD
+from symgrad.cost_model import BYTES_PREFETCHED_AHEAD
 from symgrad.records import replace
 
-# Each is an instruction; a row of more is asked for by a loop, or it takes seconds to compile.
+# Each is an instruction; a row of more is prefetched by a loop, or it takes seconds to compile.
 LINES_WRITTEN_OUT = 64
-LINES_AT_ONCE = 2  # asked for between values: more wait for one another, fewer hold LLVM up
+LINES_AT_ONCE = 2  # prefetched between values: more wait for one another, fewer hold LLVM up
 
 
-def emit_asking(scope: KernelScope, loop: For) -> None:
-    """Ask for what comes next at the place of the vector that `loop` is at, if it asks for it.
+def emit_prefetch_of_next(scope: KernelScope, loop: For) -> None:
+    """Prefetch what comes next at the place of the vector that `loop` is at, if it prefetches it.
 
     That is the same place of a row that follows in the loop around, which is read over and over,
     and so is to be in the nearest cache; or that of the next row which it changes, in the second
-    one; or, with no loop around, what is a page further. A loop without vectors asks for the rows
+    one; or, with no loop around, what is a page further. A loop without vectors prefetches the rows
     that are written a page further, or within a loop over matrices for the next one.
     """
-    if not loop.asks or scope.written_out is not None or lines_of_results(scope, loop):
+    if not loop.prefetches or scope.written_out is not None or lines_of_results(scope, loop):
         return
     if loop.vector == 1:
         if scope.matrices is None:
-            _ask_for_rows(scope, loop)
+            _prefetch_rows(scope, loop)
         else:
-            _ask_for_matrices(scope, scope.matrices, loop)
+            _prefetch_matrices(scope, scope.matrices, loop)
         return
     if scope.vector.width == 1:
         return
     if scope.around is not None:
         following = next_rows(scope.around, loop)
         for buffer, index in [] if following else changed_next(scope.around, loop):
-            _ask_for(scope, buffer, index, is_near=False)
+            _emit_prefetch(scope, buffer, index, is_near=False)
         for buffer, index in following:
             rows = rows_ahead(loop.extent * scope.params[buffer].dtype.itemsize)
             ahead = replace(index, const=index.const + (rows - 1) * loop.extent)
-            _ask_for(scope, buffer, ahead, is_near=True)
-        _ask_for_results(scope, loop)
+            _emit_prefetch(scope, buffer, ahead, is_near=True)
+        _prefetch_results(scope, loop)
         return
-    asked = set()
+    prefetched = set()
     for buffer, index in walks(loop):
         itemsize = scope.params[buffer].dtype.itemsize
         further = index.const + scope.target.memory.page_bytes // itemsize
         line = buffer, index.terms, further * itemsize // scope.target.memory.line_bytes
-        if line not in asked:
-            asked.add(line)
-            _ask_for(scope, buffer, replace(index, const=further), is_near=False)
+        if line not in prefetched:
+            prefetched.add(line)
+            _emit_prefetch(scope, buffer, replace(index, const=further), is_near=False)
 
 
-def emit_asking_in_fold(scope: KernelScope, fold: Fold) -> None:
-    """Ask for what comes next of windows, or of rows that vectors of `fold` are along.
+def emit_prefetch_in_fold(scope: KernelScope, fold: Fold) -> None:
+    """Prefetch what comes next of windows, or of rows that vectors of `fold` are along.
 
     Of windows it is the place that the loop around the vectors reads next; of rows in blocks it is
     what is further on; of other rows what the loop behind the fold reads at this place, or where no
     loop is, what is further on as well.
     """
     along = scope.vector.variable
-    if not fold.asks or scope.around is None or along is None or scope.written_out is not None:
+    if (
+        not fold.prefetches
+        or scope.around is None
+        or along is None
+        or scope.written_out is not None
+    ):
         return
     if along == fold.var:
-        for buffer, index in _asked_of_rows(scope, scope.around, fold):
-            _ask_for(scope, buffer, index, is_near=True)
-        _ask_for_results(scope, fold)
+        for buffer, index in _prefetched_of_rows(scope, scope.around, fold):
+            _emit_prefetch(scope, buffer, index, is_near=True)
+        _prefetch_results(scope, fold)
         return
     for buffer, index in next_of_windows(scope.around, along, fold):
-        _ask_for(scope, buffer, index, is_near=False)
+        _emit_prefetch(scope, buffer, index, is_near=False)
 
 
-def _asked_of_rows(scope: KernelScope, around: For, fold: Fold) -> list[tuple[str, Index]]:
-    """Return what a fold along rows asks for."""
+def _prefetched_of_rows(scope: KernelScope, around: For, fold: Fold) -> list[tuple[str, Index]]:
+    """Return what a fold along rows prefetches."""
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
-    if asked := next_of_blocks(scope.blocks, around, fold, sizes):
-        return asked
+    if prefetched := next_of_blocks(scope.blocks, around, fold, sizes):
+        return prefetched
     if len(sweeps(around, fold.extent)) > 1:
         return rows_behind(around, fold)
     return [
-        (buffer, replace(index, const=index.const + BYTES_ASKED_AHEAD // sizes[buffer]))
+        (buffer, replace(index, const=index.const + BYTES_PREFETCHED_AHEAD // sizes[buffer]))
         for buffer, index in read_first(fold)
     ]
 
 
-def _ask_for_results(scope: KernelScope, loop: For | Fold) -> None:
-    """Ask for what a loop along rows writes soon: a store waits for the line that it changes."""
+def _prefetch_results(scope: KernelScope, loop: For | Fold) -> None:
+    """Prefetch what a loop along rows writes soon: a store waits for the line that it changes."""
     for buffer, index in results_ahead(loop, scope.params, scope.target):
-        _ask_for(scope, buffer, index, is_near=True, is_write=True)
+        _emit_prefetch(scope, buffer, index, is_near=True, is_write=True)
 
 
-def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:
+def lines_of_results(scope: KernelScope, loop: For) -> list[PrefetchedLine]:
     """Return the lines that a vector of `loop` stores runs to, in the order of memory."""
     is_written_out = scope.written_out is not None
     is_whole = 1 < scope.vector.width == loop.vector
-    if not loop.asks or is_written_out or scope.around is not None or not is_whole:
+    if not loop.prefetches or is_written_out or scope.around is not None or not is_whole:
         return []
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
     memory = scope.target.memory
@@ -119,19 +124,21 @@ def lines_of_results(scope: KernelScope, loop: For) -> list[AskedLine]:
     return [(buffer, at, lane) for lane in range(scope.vector.width) for buffer, at in lines]
 
 
-def asked_behind(scope: KernelScope, body: Sequence[Stmt]) -> dict[int, Sequence[AskedLine]]:
-    """Return some of the lines to ask for for each of the values that they are asked for behind.
+def prefetched_behind(
+    scope: KernelScope, body: Sequence[Stmt]
+) -> dict[int, Sequence[PrefetchedLine]]:
+    """Return some of the lines to prefetch for each of the values that they are prefetched behind.
 
     Values are named by their identity. They are evenly apart among all that a body computes of
     floats that fill a register.
     """
-    lines = scope.asked
+    lines = scope.prefetched
     if not lines:
         return {}
     size = scope.target.vector_bytes // scope.vector.width
     values = [let for let in body if isinstance(let, Let) and _is_float(let, size)]
     turns = min(len(lines) // LINES_AT_ONCE, len(values))
-    found: dict[int, Sequence[AskedLine]] = {}
+    found: dict[int, Sequence[PrefetchedLine]] = {}
     for turn in range(turns):
         let = values[(turn + 1) * len(values) // turns - 1]
         first, end = (len(lines) * at // turns for at in (turn, turn + 1))
@@ -147,8 +154,8 @@ def _is_float(let: Let, size: int) -> bool:
     return dtype.is_float and not dtype.is_half and dtype.itemsize == size
 
 
-def emit_asking_behind(scope: KernelScope, let: Let, lines: Sequence[AskedLine]) -> None:
-    """Ask for lines that are to be written, and hold a value up until they have been asked for.
+def emit_prefetch_behind(scope: KernelScope, let: Let, lines: Sequence[PrefetchedLine]) -> None:
+    """Prefetch lines that are to be written, and hold a value up until they have been prefetched.
 
     LLVM would move all of them to one place otherwise, since no value depends on them: there they
     wait for one another, and what comes next for them.
@@ -164,38 +171,40 @@ def emit_asking_behind(scope: KernelScope, let: Let, lines: Sequence[AskedLine])
     scope.values[let.name] = held, width
 
 
-def _ask_for_rows(scope: KernelScope, loop: For) -> None:
-    """Ask for as many elements as an iteration writes of each buffer, from a page further on."""
+def _prefetch_rows(scope: KernelScope, loop: For) -> None:
+    """Prefetch as many elements as an iteration writes of each buffer, from a page further on."""
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
     memory = scope.target.memory
-    for buffer, row in rows_asked(loop, sizes, memory.l2_bytes).items():
+    for buffer, row in rows_prefetched(loop, sizes, memory.l2_bytes).items():
         ahead = memory.page_bytes // sizes[buffer]
         index = Index(ahead, ((loop.var, row),))
-        _ask_for(scope, buffer, index, is_near=False, count=row)
+        _emit_prefetch(scope, buffer, index, is_near=False, count=row)
 
 
-def _ask_for_matrices(scope: KernelScope, around: For, loop: For) -> None:
-    """Ask for some of what the next iteration of `around` touches, a loop over matrices."""
+def _prefetch_matrices(scope: KernelScope, around: For, loop: For) -> None:
+    """Prefetch some of what the next iteration of `around` touches, a loop over matrices."""
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
     line = scope.target.memory.line_bytes
-    for buffer, index, count in asked_by(around, loop, sizes, line):
+    for buffer, index, count in prefetched_by(around, loop, sizes, line):
         is_write = scope.params[buffer].mode != "in"
-        _ask_for(scope, buffer, index, is_near=False, is_write=is_write, count=count)
+        _emit_prefetch(scope, buffer, index, is_near=False, is_write=is_write, count=count)
 
 
-def matrices_asked(scope: KernelScope, product: Product) -> list[AskedMatrix]:
-    """Return what tiles of a product ask for of the next iteration of a loop over matrices."""
-    if product.asks is None or scope.matrices is None:
+def matrices_prefetched(scope: KernelScope, product: Product) -> list[PrefetchedMatrix]:
+    """Return what tiles of a product prefetch of the next iteration of a loop over matrices."""
+    if product.prefetches is None or scope.matrices is None:
         return []
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
     line = scope.target.memory.line_bytes
     return [
-        AskedMatrix(emit_pointer(scope, buffer, first, is_inside=False), begin, end)
-        for buffer, first, begin, end in asked_by_product(scope.matrices, product.asks, sizes, line)
+        PrefetchedMatrix(emit_pointer(scope, buffer, first, is_inside=False), begin, end)
+        for buffer, first, begin, end in prefetched_by_product(
+            scope.matrices, product.prefetches, sizes, line
+        )
     ]
 
 
-def _ask_for(
+def _emit_prefetch(
     scope: KernelScope,
     buffer: str,
     index: Index,
@@ -204,7 +213,7 @@ def _ask_for(
     is_write: bool = False,
     count: int | None = None,
 ) -> None:
-    """Ask the nearest cache, or the next one, for the lines of some elements, else of a vector."""
+    """Prefetch the lines of some elements, else of a vector, into the nearest cache or the next."""
     # Behind the last row or page is the end of the buffer: nothing fails there, or is read.
     pointer = emit_pointer(scope, buffer, index, is_inside=False)
     elements = scope.vector.width if count is None else count
@@ -212,13 +221,13 @@ def _ask_for(
     line = scope.target.memory.line_bytes
     zero, end = (ir.Constant(ir.IntType(64), n) for n in (0, nbytes))
 
-    def ask(at: ir.Value) -> None:
+    def emit_at(at: ir.Value) -> None:
         place = scope.builder.gep(pointer, [at], source_etype=ir.IntType(8))
         prefetch(scope.builder, place, is_write=is_write, is_near=is_near)
 
     if nbytes > LINES_WRITTEN_OUT * line:
         with counted_loop(scope.builder, zero, end, line) as at:
-            ask(at)
+            emit_at(at)
         return
     for start in range(0, nbytes, line):
-        ask(ir.Constant(ir.IntType(64), start))
+        emit_at(ir.Constant(ir.IntType(64), start))

@@ -1,4 +1,4 @@
-"""Windows that a fold reads where they lie: it asks for the row that is read next."""
+"""Windows that a fold reads where they lie: it prefetches the row that is read next."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from symgrad.codegen.loops.next_rows import next_of_windows
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
-from symgrad.codegen.schedule.ask_for_windows import ask_for_windows
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.codegen.schedule.prefetch_windows import prefetch_windows
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
@@ -41,17 +41,17 @@ WINDOWS = """kernel @windows(in x: f32[1024000], in g: f32[1024000], out y: f32[
 }"""
 
 
-def test_a_fold_asks_for_the_row_that_is_new_and_for_what_goes_along_with_it():
-    kernel = ask_for_windows(parse_kernel(WINDOWS), TARGET)
+def test_a_fold_prefetches_the_row_that_is_new_and_for_what_goes_along_with_it():
+    kernel = prefetch_windows(parse_kernel(WINDOWS), TARGET)
     verify_kernel(kernel)
     text = print_kernel(kernel)
-    assert "for k in 0..62 asks {" in text
+    assert "for k in 0..62 prefetches {" in text
     assert print_kernel(parse_kernel(text)) == text
     (rows,) = kernel.body
     assert isinstance(rows, For)
     terms = ("i", 8192), ("k", 128), ("c", 1)
-    asked = next_of_windows(rows, "c", _fold_of(rows))
-    assert sorted(asked) == [("g", Index(8192, terms)), ("x", Index(16384, terms))]
+    prefetched = next_of_windows(rows, "c", _fold_of(rows))
+    assert sorted(prefetched) == [("g", Index(8192, terms)), ("x", Index(16384, terms))]
 
 
 def _fold_of(statement: Stmt) -> Fold:
@@ -71,7 +71,7 @@ def _fold_of(statement: Stmt) -> Fold:
         ("in x", "inout x"),
     ],
 )
-def test_other_folds_do_not_ask(what, by):
+def test_other_folds_do_not_prefetch(what, by):
     text = WINDOWS.replace(what, by)
     if by == "102400":
         text = text.replace("0..124", "0..11")
@@ -79,11 +79,11 @@ def test_other_folds_do_not_ask(what, by):
         text = text.replace("0..124", "0..11")
     if "inout" in by:
         text = text.replace("y[128*i + c] = s", "y[128*i + c] = s\n      x[8192*i + c] = s")
-    assert ask_for_windows(parse_kernel(text), TARGET) == parse_kernel(text)
+    assert prefetch_windows(parse_kernel(text), TARGET) == parse_kernel(text)
 
 
 @pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
-def test_what_is_asked_for_changes_no_bit(threads):
+def test_what_is_prefetched_changes_no_bit(threads):
     shape = (2, 68, 67, 128)
     x, kernel, g = sg.placeholder(shape), sg.placeholder((3, 3, 1, 128)), sg.placeholder(shape)
     y = sg.nn.conv2d(x, kernel, padding="SAME", groups=128)
@@ -92,10 +92,12 @@ def test_what_is_asked_for_changes_no_bit(threads):
     arrays = [random.normal(size=shape).astype(np.float32) for _ in range(2)]
     options = CompileOptions(target_named("native"), 1, False, False, threads)
     found = []
-    for skip in ([], ["ask-for-rows"]):
+    for skip in ([], ["prefetch-rows"]):
         executable = Executable(graph, options, passes=Options(skip=skip))
-        asks = any("asks" in print_kernel(kernel) for kernel in executable.program.kernels)
-        assert asks == (not skip)
+        prefetches = any(
+            "prefetches" in print_kernel(kernel) for kernel in executable.program.kernels
+        )
+        assert prefetches == (not skip)
         found.append(run_native(executable, arrays).outputs[0])
-    asking, plain = found
-    np.testing.assert_array_equal(asking, plain)
+    prefetching, plain = found
+    np.testing.assert_array_equal(prefetching, plain)

@@ -1,19 +1,19 @@
-"""Software prefetch of what a GEMM microkernel reads itself: how far ahead it asks, and for what.
+"""Software prefetch of what a GEMM microkernel reads itself: how far ahead, and of what.
 
-What is asked for of other tiles and panels is planned in `plans/asking.py`.
+What is prefetched of other tiles and panels is planned in `plans/prefetching.py`.
 """
 
 from __future__ import annotations
 
 from symgrad.codegen.contract.elements import Elements
-from symgrad.codegen.contract.plans.asking import is_source_far
 from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.prefetching import is_source_far
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import SEVERAL_READS
 
 
 def steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
-    """Return how many steps of k before it is read an operand is asked for; 0 if it is not.
+    """Return how many steps of k before it is read an operand is prefetched; 0 if it is not.
 
     That is where steps lie far apart, and are so many that most are not the first ones; or where
     the next product has the steps behind these.
@@ -29,23 +29,23 @@ def steps_ahead(plan: ContractPlan, stride: int, elements: Elements) -> int:
 
 
 def near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
-    """Return how many bytes before it is read a panel of the right is asked for; 0 if it is not.
+    """Return how many bytes before it is read a panel of the right is prefetched; 0 if it is not.
 
     So it is with one that leaves the first-level cache little room, and is packed here or was so
     before a loop of products, or lies so, where several tiles read it and that cache has no room
-    for it: what it keeps, as 64 by 64 float32, is slower asked for.
+    for it: what it keeps, as 64 by 64 float32, is slower prefetched.
     """
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
     is_read_again = plan.row_tiles >= SEVERAL_READS and panel >= memory.l1_bytes
-    is_read_again = is_read_again or plan.asks_for_product
+    is_read_again = is_read_again or plan.prefetches_product
     is_packed = plan.pack_right != "none" or (plan.has_panel and is_read_again)
     is_packed = is_packed and plan.next_steps is None and plan.goes_on is None
     return right.target.near_ahead if is_packed and panel >= memory.l1_bytes // 2 else 0
 
 
 def left_near(plan: ContractPlan, left: Elements) -> int:
-    """Return how many bytes before it is read a left is asked for; 0 if it is not.
+    """Return how many bytes before it is read a left is prefetched; 0 if it is not.
 
     So is a packed one beside a panel that leaves it no room. Rows that lie whole pages apart fall
     on one set of the first-level cache, where what is fetched ahead by itself has no room to wait:
@@ -71,12 +71,12 @@ def is_left_near(plan: ContractPlan, left: Elements) -> bool:
 
 
 def is_right_near(plan: ContractPlan, right: Elements) -> bool:
-    """Return whether the nearest cache is asked for a right whose rows lie far apart.
+    """Return whether the nearest cache is prefetched a right whose rows lie far apart.
 
     A vector that begins within a line, as rows of an array may that a user hands over, reaches into
     two, and few such loads at a time wait for lines: so both are to be there before. Rows whole
     pages apart fall on one set of that cache, which has room for few. What is read once, to be
-    packed, is asked for so if the second-level cache has it, also because tiles asked before.
+    packed, is prefetched so if the second-level cache has it, also because tiles prefetched before.
     """
     target = right.target
     is_there = plan.next_source is not None or not is_source_far(plan, target.memory)
@@ -84,11 +84,11 @@ def is_right_near(plan: ContractPlan, right: Elements) -> bool:
     return target.near_ahead > 0 and plan.goes_on is None and is_read_near
 
 
-def asks_apart(plan: ContractPlan, target: Target) -> bool:
-    """Return whether a tile asks for what the next epilogue meets in a loop of its own.
+def prefetches_apart(plan: ContractPlan, target: Target) -> bool:
+    """Return whether a tile prefetches what the next epilogue meets in a loop of its own.
 
     That comes first, and most steps are behind it. So it is where few instructions are issued.
     """
     steps = plan.met * plan.tile_rows * plan.steps_a_row
-    is_told = steps > 0 and not plan.asks_for_results and not plan.walks_pieces
+    is_told = steps > 0 and not plan.prefetches_results and not plan.walks_pieces
     return target.issues_few and is_told and 2 * steps <= min(plan.k, plan.block_k)

@@ -10,8 +10,8 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan
 from symgrad.codegen.contract.methods import Packing
-from symgrad.codegen.contract.operand import AskedSource, NextSteps
-from symgrad.codegen.contract.plans import asking, products, search
+from symgrad.codegen.contract.operand import NextSteps, PrefetchedSource
+from symgrad.codegen.contract.plans import prefetching, products, search
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import Product
 from symgrad.codegen.loops.rewrite import statements
@@ -28,11 +28,11 @@ from tests.unit.codegen.test_stored_results import plans_of
 SHAPES = ((24, 64, 64), (13, 67, 37), (1, 40, 10), (50, 20, 259))
 
 
-def asks(graph: Graph, target: str = "native") -> list[bool]:
+def prefetches(graph: Graph, target: str = "native") -> list[bool]:
     program = compile_for(graph, target, opt_level=0).program
     found = (s for kernel in program.kernels for s in statements(kernel.body))
     machine = target_named(target)
-    return [product_plan(s, machine).asks_for_next for s in found if isinstance(s, Product)]
+    return [product_plan(s, machine).prefetches_next for s in found if isinstance(s, Product)]
 
 
 def product(m: int, n: int, k: int, *, is_turned: bool = False) -> Graph:
@@ -40,27 +40,27 @@ def product(m: int, n: int, k: int, *, is_turned: bool = False) -> Graph:
     return Graph([(a.T if is_turned else a) @ b], [a, b])
 
 
-def test_a_left_in_memory_is_asked_for():
-    assert asks(product(4096, 64, 256)) == [True]
-    assert asks(product(64, 64, 25600, is_turned=True)) == [False]  # but its next steps of k
+def test_a_left_in_memory_is_prefetched_for():
+    assert prefetches(product(4096, 64, 256)) == [True]
+    assert prefetches(product(64, 64, 25600, is_turned=True)) == [False]  # but its next steps of k
 
 
-def test_a_left_in_cache_or_of_many_panels_is_not_asked_for():
-    assert asks(product(256, 64, 256)) == [False]
-    assert asks(product(4096, 1024, 256)) == [False]
-    assert asks(product(4096, 8, 1024, is_turned=True)) == [False]
+def test_a_left_in_cache_or_of_many_panels_is_not_prefetched_for():
+    assert prefetches(product(256, 64, 256)) == [False]
+    assert prefetches(product(4096, 1024, 256)) == [False]
+    assert prefetches(product(4096, 8, 1024, is_turned=True)) == [False]
 
 
-def test_lines_across_are_not_asked_for_where_a_processor_follows_them():
+def test_lines_across_are_not_prefetched_where_a_processor_follows_them():
     target = replace(target_named("x86-64-v4"), follows_pages=False)
     for is_turned, expected in ((True, False), (False, True)):
         m, n, k = (512, 64, 1024) if is_turned else (4096, 64, 256)
         graph = product(m, n, k, is_turned=is_turned)
         (found,) = plans_on(graph, target)
         (followed,) = plans_on(graph, replace(target, follows_pages=True))
-        assert found.asks_for_next
-        assert followed.asks_for_next is expected
-        assert replace(followed, asks_for_next=True) == found
+        assert found.prefetches_next
+        assert followed.prefetches_next is expected
+        assert replace(followed, prefetches_next=True) == found
 
 
 def plans_on(graph: Graph, target: Target) -> list[ContractPlan]:
@@ -69,18 +69,18 @@ def plans_on(graph: Graph, target: Target) -> list[ContractPlan]:
     return [product_plan(s, target) for s in found if isinstance(s, Product)]
 
 
-def asks_for_panel(graph: Graph) -> list[bool]:
+def prefetches_panel(graph: Graph) -> list[bool]:
     program = compile_for(graph, "x86-64-v4", opt_level=0).program
     found = (s for kernel in program.kernels for s in statements(kernel.body))
     machine = target_named("x86-64-v4")
-    return [product_plan(s, machine).asks_for_panel for s in found if isinstance(s, Product)]
+    return [product_plan(s, machine).prefetches_panel for s in found if isinstance(s, Product)]
 
 
-def test_a_packed_panel_is_asked_for_where_no_near_cache_holds_all():
-    assert asks_for_panel(product(1024, 1024, 1024)) == [True]
-    assert asks_for_panel(product(1024, 1024, 1024, is_turned=True)) == [True]
-    assert asks_for_panel(product(1024, 128, 512)) == [False]  # packed, and near
-    assert asks_for_panel(product(4096, 64, 256)) == [False]
+def test_a_packed_panel_is_prefetched_where_no_near_cache_holds_all():
+    assert prefetches_panel(product(1024, 1024, 1024)) == [True]
+    assert prefetches_panel(product(1024, 1024, 1024, is_turned=True)) == [True]
+    assert prefetches_panel(product(1024, 128, 512)) == [False]  # packed, and near
+    assert prefetches_panel(product(4096, 64, 256)) == [False]
 
 
 def next_steps(graph: Graph, threads: Threads = ONE_THREAD) -> list[NextSteps | None]:
@@ -90,19 +90,19 @@ def next_steps(graph: Graph, threads: Threads = ONE_THREAD) -> list[NextSteps | 
     return [product_plan(s, machine).next_steps for s in found if isinstance(s, Product)]
 
 
-def test_tiles_of_a_long_sum_ask_for_rows_of_the_next_block_of_k():
-    (asked,) = next_steps(product(64, 256, 25600, is_turned=True))
-    assert asked is not None
+def test_tiles_of_a_long_sum_prefetch_rows_of_the_next_block_of_k():
+    (prefetched,) = next_steps(product(64, 256, 25600, is_turned=True))
+    assert prefetched is not None
     # Lanes are along m: the left is the second operand, of which each step of k is a row.
-    assert asked.left.pitch == 256
-    assert asked.left.elements * asked.turns >= 256
-    assert asked.right.pitch == 64
-    assert asked.right.elements * asked.turns >= 64
+    assert prefetched.left.pitch == 256
+    assert prefetched.left.elements * prefetched.turns >= 256
+    assert prefetched.right.pitch == 64
+    assert prefetched.right.elements * prefetched.turns >= 64
     assert next_steps(product(64, 256, 2560)) == [None]
     assert next_steps(product(4096, 64, 256)) == [None]
 
 
-def test_a_thread_asks_for_its_own_part_of_rows():
+def test_a_thread_prefetches_its_own_part_of_rows():
     graph = product(64, 256, 25600, is_turned=True)
     (whole,), (part,) = next_steps(graph), next_steps(graph, Threads(2, 0.0))
     assert whole is not None
@@ -111,9 +111,9 @@ def test_a_thread_asks_for_its_own_part_of_rows():
     assert 128 <= part.left.elements * part.turns < 256
 
 
-def test_a_product_asks_for_one_thing():
+def test_a_product_prefetches_one_thing():
     with mock.patch.object(products, "_goes_on", return_value="rows"):
-        assert asks_for_panel(product(1024, 1024, 1024)) == [False]
+        assert prefetches_panel(product(1024, 1024, 1024)) == [False]
 
 
 def convolution() -> Graph:
@@ -134,9 +134,9 @@ def test_results_are_the_same_between_guard_pages(dtype):
             Variant(threads=Threads(1, 0.0), memory=Memory("end")),
             Variant("x86-64-v3", threads=Threads(3, 0.0), memory=Memory("start")),
         ]
-        with mock.patch.object(asking, "_is_met_late", lambda plan, _: can_ask(plan)):
+        with mock.patch.object(prefetching, "_is_met_late", lambda plan, _: can_prefetch(plan)):
             assert run_variants(graph, arrays, variants) is None
-        with mock.patch.object(asking, "_is_panel_met_late", lambda plan, _: packs(plan)):
+        with mock.patch.object(prefetching, "_is_panel_met_late", lambda plan, _: packs(plan)):
             search.plan_contract.cache_clear()
             assert run_variants(graph, arrays, variants) is None
         search.plan_contract.cache_clear()
@@ -150,7 +150,7 @@ def packs_all(plan: ContractPlan, memory: object) -> ContractPlan:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_results_are_the_same_where_the_source_of_the_next_panel_is_asked_for(dtype):
+def test_results_are_the_same_where_the_source_of_the_next_panel_is_prefetched_for(dtype):
     random = np.random.default_rng(0)
     variants = [
         Variant(threads=Threads(1, 0.0), memory=Memory("end")),
@@ -163,26 +163,26 @@ def test_results_are_the_same_where_the_source_of_the_next_panel_is_asked_for(dt
         search.plan_contract.cache_clear()
         with (
             mock.patch.object(search, "pack_panels", side_effect=packs_all),
-            mock.patch.object(asking, "is_source_far", return_value=True),
+            mock.patch.object(prefetching, "is_source_far", return_value=True),
         ):
             assert next_sources(graph) != [None]
             assert run_variants(graph, arrays, variants) is None
     search.plan_contract.cache_clear()
 
 
-def next_sources(graph: Graph) -> list[AskedSource | None]:
+def next_sources(graph: Graph) -> list[PrefetchedSource | None]:
     program = compile_for(graph, "x86-64-v4", opt_level=0).program
     found = (s for kernel in program.kernels for s in statements(kernel.body))
     machine = target_named("x86-64-v4")
     return [product_plan(s, machine).next_source for s in found if isinstance(s, Product)]
 
 
-def test_a_product_of_few_rows_packs_a_panel_as_it_is_read_and_asks_for_the_next():
+def test_a_product_of_few_rows_packs_a_panel_as_it_is_read_and_prefetches_the_next():
     assert next_sources(product(128, 512, 784)) != [None]
     assert next_sources(product(128, 512, 200)) == [None]  # near
-    assert next_sources(product(40, 512, 784)) == [None]  # too few tiles to ask for it
+    assert next_sources(product(40, 512, 784)) == [None]  # too few tiles to prefetch it
     assert next_sources(product(2048, 512, 784)) == [None]  # blocks of tiles read each panel again
-    assert asks_for_panel(product(128, 512, 784)) == [False]
+    assert prefetches_panel(product(128, 512, 784)) == [False]
 
 
 def packs(plan: ContractPlan) -> bool:
@@ -190,7 +190,7 @@ def packs(plan: ContractPlan) -> bool:
     return plan.method == "tile" and plan.pack_right != "none" and is_long
 
 
-def can_ask(plan: ContractPlan) -> bool:
+def can_prefetch(plan: ContractPlan) -> bool:
     is_in_lines = 1 in (plan.left.row_stride, plan.left.column_stride)
     return plan.method == "tile" and plan.pack_left == "none" and is_in_lines
 
@@ -214,7 +214,7 @@ def go_on(graph: Graph) -> list[str | None]:
     return [product_plan(s, machine).goes_on for s in found if isinstance(s, Product)]
 
 
-def test_products_in_blocks_of_rows_ask_for_what_the_next_block_reads():
+def test_products_in_blocks_of_rows_prefetch_what_the_next_block_reads():
     across, turned, inner = mixtures(10_000, 25, 10)
     # What is left over is behind all blocks, and nothing is behind it.
     assert go_on(across) == go_on(turned) == ["rows", None]
@@ -223,7 +223,7 @@ def test_products_in_blocks_of_rows_ask_for_what_the_next_block_reads():
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_asking_behind_the_last_block_touches_nothing(number):
+def test_prefetching_behind_the_last_block_touches_nothing(number):
     graph = mixtures(41, 5, 5)[number]
     random = np.random.default_rng(0)
     arrays = [random.integers(-3, 4, t.type.static_shape).astype(float) for t in graph.inputs]
@@ -239,13 +239,13 @@ def turned_batch(n: int, count: int = 9, dtype: str = "float64") -> Graph:
     return Graph([x @ y.mT], [x, y])
 
 
-def test_few_tiles_ask_for_the_next_right_of_a_batch_and_else_its_packer_does():
+def test_few_tiles_prefetch_the_next_right_of_a_batch_and_else_its_packer_does():
     def lines(graph: Graph) -> int:
         (plan,) = plans_of(graph)
-        asked = asking.next_panel_asked(plan), asking.right_lines_a_step(plan)
+        prefetched = prefetching.next_panel_prefetched(plan), prefetching.right_lines_a_step(plan)
         assert plan.next_right > 0
-        assert asked.count(0) == 1
-        return asked[1]
+        assert prefetched.count(0) == 1
+        return prefetched[1]
 
     assert [lines(turned_batch(n)) for n in (20, 32)] == [1, 1]
     assert lines(turned_batch(24, dtype="float32")) == 1
@@ -254,7 +254,7 @@ def test_few_tiles_ask_for_the_next_right_of_a_batch_and_else_its_packer_does():
 
 
 @pytest.mark.parametrize("n", [13, 16, 24, 31])
-def test_batches_that_ask_for_the_next_right_have_the_same_bits_on_two_threads(n):
+def test_batches_that_prefetch_the_next_right_have_the_same_bits_on_two_threads(n):
     graph = turned_batch(n, 301)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((301, n, n)) for _ in range(2))

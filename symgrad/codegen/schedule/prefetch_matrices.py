@@ -10,17 +10,17 @@ becomes
 
     for b in 0..128 ordered {
       product s: f32 ... q[8192*b] by (64, 1) * x[8192*b] by (1, 64) ...
-      for i in 0..64 asks { ... exp ... }
+      for i in 0..64 prefetches { ... exp ... }
       product s: f32 ... * v[8192*b] by (64, 1) ...
     }
 
 What is done first with a matrix waits for memory, which rests while the others compute on what is
-in caches. So the loops over rows between products ask for the next matrix, some lines with each
+in caches. So the loops over rows between products prefetch the next matrix, some lines with each
 row. The larger matrices are, the less that is beside their products.
 
 These loops are short: lines come in a third of the time, more than are on their way at once. Where
-a processor meets matrices late (`Target.meets_products_late`) tiles of products ask as well, for a
-line in some steps of k (`asks(0, 352, 2)`), evenly over an iteration, and rows for what is left.
+a processor meets matrices late (`Target.meets_products_late`) tiles of products prefetch as well, for a
+line in some steps of k (`prefetches(0, 352, 2)`), evenly over an iteration, and rows for what is left.
 No result changes.
 """
 
@@ -29,7 +29,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from symgrad.codegen.contract.plans.asking_matrices import can_ask_for_matrices, steps_of_tiles
+from symgrad.codegen.contract.plans.prefetching_matrices import (
+    can_prefetch_matrices,
+    steps_of_tiles,
+)
 from symgrad.codegen.contract.plans.products import product_plan
 from symgrad.codegen.loops.language import For, Kernel, Param, Product, Stmt
 from symgrad.codegen.loops.next_matrices import (
@@ -39,14 +42,19 @@ from symgrad.codegen.loops.next_matrices import (
     row_loops,
 )
 from symgrad.codegen.loops.rewrite import has_loops_in_loops
-from symgrad.codegen.loops.strided import AskedPart
+from symgrad.codegen.loops.strided import PrefetchedPart
 from symgrad.codegen.target import Target
-from symgrad.cost_model import LINES_ASKED, MOST_RESULTS_ASKED, STEPS_OF_LINE, TERMS_OF_BYTE
+from symgrad.cost_model import (
+    LINES_PREFETCHED,
+    MOST_RESULTS_PREFETCHED,
+    STEPS_OF_LINE,
+    TERMS_OF_BYTE,
+)
 from symgrad.records import replace
 
 
-def ask_for_matrices(kernel: Kernel, target: Target) -> Kernel:
-    """Return `kernel` with loops over rows marked to ask for the next matrix."""
+def prefetch_matrices(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with loops over rows marked to prefetch the next matrix."""
     if not has_loops_in_loops(kernel.body):
         return kernel
     params = {param.name: param for param in kernel.params}
@@ -60,19 +68,19 @@ def _marked(statement: Stmt, params: Mapping[str, Param], target: Target, parts:
     inner = tuple(_marked(s, params, target, parts) for s in statement.body)
     loop = replace(statement, body=inner)
     rows = list(row_loops(loop.body))
-    if not rows or any(row.asks for row in rows):
+    if not rows or any(row.prefetches for row in rows):
         return loop
     scratch = sum(p.nbytes for p in params.values() if p.mode == "scratch") // parts
-    loop = _with_asking_products(loop, params, scratch, target)
+    loop = _with_prefetching_products(loop, params, scratch, target)
     if not _pays(loop, rows, params, scratch, target):
         return loop
-    return replace(loop, body=tuple(_asking(s, {row.var for row in rows}) for s in loop.body))
+    return replace(loop, body=tuple(_prefetching(s, {row.var for row in rows}) for s in loop.body))
 
 
-def _with_asking_products(
+def _with_prefetching_products(
     loop: For, params: Mapping[str, Param], scratch: int, target: Target
 ) -> For:
-    """Return a loop whose products ask for the next matrices, as many as they have time for.
+    """Return a loop whose products prefetch the next matrices, as many as they have time for.
 
     It is for a processor that meets them late, whose second cache is to have room for one iteration
     and what is not done with: what was read of this one is in the way no more.
@@ -90,13 +98,13 @@ def _with_asking_products(
     if not (target.meets_products_late and is_far and has_room and is_waited_for):
         return loop
     plans = {p.name: product_plan(p, target) for p in products_run_once(loop.body)}
-    steps = {name: steps_of_tiles(p) for name, p in plans.items() if can_ask_for_matrices(p)}
-    asked = _parts_asked(steps, [end for _, end in matrices.values()])
-    return replace(loop, body=tuple(_asking_products(s, asked) for s in loop.body))
+    steps = {name: steps_of_tiles(p) for name, p in plans.items() if can_prefetch_matrices(p)}
+    prefetched = _parts_prefetched(steps, [end for _, end in matrices.values()])
+    return replace(loop, body=tuple(_prefetching_products(s, prefetched) for s in loop.body))
 
 
-def _parts_asked(steps: Mapping[str, int], ends: Sequence[int]) -> dict[str, AskedPart]:
-    """Return which lines each product asks for, given its steps, and where matrices end in these.
+def _parts_prefetched(steps: Mapping[str, int], ends: Sequence[int]) -> dict[str, PrefetchedPart]:
+    """Return which lines each product prefetches, given its steps, and where matrices end in these.
 
     A line comes in as many steps as leave time for all; else some of the matrices are left out.
     """
@@ -104,29 +112,31 @@ def _parts_asked(steps: Mapping[str, int], ends: Sequence[int]) -> dict[str, Ask
     fastest = min(STEPS_OF_LINE)
     rate = max((r for r, lines in most.items() if lines >= max(ends)), default=fastest)
     stop = max((end for end in ends if end <= most[rate]), default=0)
-    asked, first = dict[str, AskedPart](), 0
+    prefetched, first = dict[str, PrefetchedPart](), 0
     for name, count in steps.items():
         lines = min(count // rate, stop - first)
         if lines > 0:
-            asked[name] = AskedPart(first, lines, rate)
+            prefetched[name] = PrefetchedPart(first, lines, rate)
         first += lines
-    return asked
+    return prefetched
 
 
-def _asking_products(statement: Stmt, asked: Mapping[str, AskedPart]) -> Stmt:
-    if isinstance(statement, Product) and statement.name in asked:
-        return replace(statement, asks=asked[statement.name])
+def _prefetching_products(statement: Stmt, prefetched: Mapping[str, PrefetchedPart]) -> Stmt:
+    if isinstance(statement, Product) and statement.name in prefetched:
+        return replace(statement, prefetches=prefetched[statement.name])
     if isinstance(statement, For) and statement.extent == 1:
-        return replace(statement, body=tuple(_asking_products(s, asked) for s in statement.body))
+        return replace(
+            statement, body=tuple(_prefetching_products(s, prefetched) for s in statement.body)
+        )
     return statement
 
 
-def _asking(statement: Stmt, rows: set[str]) -> Stmt:
+def _prefetching(statement: Stmt, rows: set[str]) -> Stmt:
     if not isinstance(statement, For):
         return statement
     if statement.var in rows:
-        return replace(statement, asks=True)
-    return replace(statement, body=tuple(_asking(s, rows) for s in statement.body))
+        return replace(statement, prefetches=True)
+    return replace(statement, body=tuple(_prefetching(s, rows) for s in statement.body))
 
 
 def _pays(
@@ -137,7 +147,7 @@ def _pays(
     Where much of them is results, `scratch` memory has to have room as well: whatever a line puts
     out has been written then, and is written back before.
 
-    And there is time to ask for them, but not so much that waiting for them is nothing beside it.
+    And there is time to prefetch them, but not so much that waiting for them is nothing beside it.
     """
     memory = target.memory
     read = next_matrices(loop)
@@ -149,10 +159,10 @@ def _pays(
     nbytes = sum(sizes.values())
     results = sum(size for name, size in sizes.items() if params[name].mode != "in")
     lines = nbytes / memory.line_bytes / sum(row.extent for row in rows)
-    beside = scratch if results > MOST_RESULTS_ASKED * nbytes else 0
+    beside = scratch if results > MOST_RESULTS_PREFETCHED * nbytes else 0
     is_far = total > memory.l2_bytes and 2 * nbytes + beside <= memory.l2_bytes
     is_waited_for = _terms(loop.body) < TERMS_OF_BYTE * nbytes
-    return is_far and is_waited_for and lines <= LINES_ASKED
+    return is_far and is_waited_for and lines <= LINES_PREFETCHED
 
 
 def _terms(body: Sequence[Stmt]) -> int:
