@@ -31,8 +31,8 @@ class MemoryHierarchy:
     they are those of windows, and `large_terms` where the shared cache does not hold the result;
     and `band_rows`, those of a result whose sums may be unfinished at a time. A sum goes on where
     the block before ended, so its bits do not depend on these. A processor that walks through
-    memory by `followed_bytes` a step, or more, does not fetch ahead by itself: it is prefetched what
-    comes `steps_ahead`, which is when the second-level cache has it.
+    memory by `followed_bytes` a step, or more, does not fetch ahead by itself: what comes
+    `steps_ahead` is prefetched, so that the second-level cache has it then.
     """
 
     line_bytes: int = 64
@@ -80,19 +80,19 @@ class Target:
     of latency 4 busy; a kernel with fewer keeps several partial sums of each result. The peak is
     measured with `peak_chains` of them, more than any such units need. `bfloat16_unit` is what
     multiplies bfloat16 and adds up float32: a dot product of pairs in each lane, a matrix unit, or
-    nothing, and then float32 does it.
-    `loop_instructions` are those of a loop that the cache of decoded ones holds. A processor that
-    `follows_pages` fetches ahead along a walk across the end of a page, too: others are prefetched
-    the next one. The walk of a load under a mask it does not follow. Where its second-level cache
-    `includes_code` of the first one, code that runs from the latter alone leaves both when data
-    take its place in the former. One that `meets_products_late` has a small product of a batch in
-    no near cache when it gets there: the tiles of the one before prefetch it. One that `issues_few`
-    instructions, four at a time, has little to spare for more than two multiply-adds and a load.
-    One that `gathers_slowly` loads lanes by themselves in less time. One that brings panels late
-    from the second-level cache is prefetched what lies `near_ahead` bytes further on, if not 0. One
-    that `streams_stacks` stores what a loop records past caches that do not hold it. One that
-    `shares_slowly` waits long for what its shared cache has. One that `shuffles_singly` has one
-    unit for shuffles, which multiplies as well; others put what is loaded into half a vector, too.
+    nothing, and then float32 does it. `loop_instructions` are those of a loop that the cache of
+    decoded ones holds. A processor that `follows_pages` fetches ahead along a walk across the end
+    of a page, too: for others the next one is prefetched. The walk of a load under a mask it does
+    not follow. Where its second-level cache `includes_code` of the first one, code that runs from
+    the latter alone leaves both when data take its place in the former. One that
+    `meets_products_late` has a small product of a batch in no near cache when it gets there: the
+    tiles of the one before prefetch it. One that `issues_few` instructions, four at a time, has
+    little to spare for more than two multiply-adds and a load. One that `gathers_slowly` loads
+    lanes by themselves in less time. One that brings panels late from the second-level cache
+    prefetches what lies `near_ahead` bytes further on, if not 0. One that `streams_stacks` stores
+    what a loop records past caches that do not hold it. One that `shares_slowly` waits long for
+    what its shared cache has. One that `shuffles_singly` has one unit for shuffles, which
+    multiplies as well; others put what is loaded into half a vector, too.
     """
 
     name: str
@@ -274,8 +274,8 @@ TARGET_NAMES = ("native", *_X86, "aarch64")
 # products of a megabyte up to 1.1 times as long if code is not prefetched.
 _ZEN_5 = frozenset({"znver5"})
 # And of the second of these, which are one core: small products of a megabyte take up to 1.25 times
-# as long if none prefetches the next, and up to 1.07 times with loops of single steps; large ones up
-# to 1.05 times if the nearest cache is not prefetched what lies so many bytes further in a panel.
+# as long if none prefetches the next, and up to 1.07 times with loops of single steps; large ones
+# up to 1.05 times if what lies so many bytes further in a panel is not prefetched into L1.
 _SKYLAKE_SERVERS = frozenset({"skylake-avx512", "cascadelake", "cooperlake"})
 _NEAR_AHEAD = 512
 # Intel lists these as slowed down by microcode against Gather Data Sampling (CVE-2022-40982). Of

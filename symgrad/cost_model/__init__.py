@@ -166,9 +166,9 @@ BYTES_WRITTEN_AHEAD = 1 << 10  # of results of rows that are prefetched, which s
 # is in time by itself.
 BYTES_OF_BLOCKS_AHEAD, SHARES_OF_BLOCKS = 16 << 10, 4
 LINES_PREFETCHED, TERMS_OF_BYTE, BYTES_OF_ROWS_AGAIN = 32, 40, 512 << 10
-# Of matrices that are prefetched, the share of results from which on scratch memory has to have room
-# beside them: forward it is a quarter, and prefetching gains 5 to 8 % at 128; of gradients half, and
-# there it took 3 to 8 % more.
+# Of matrices that are prefetched, the share of results from which on scratch memory has to have
+# room beside them: forward it is a quarter, and prefetching gains 5 to 8 % at 128; of gradients
+# half, and there it took 3 to 8 % more.
 MOST_RESULTS_PREFETCHED = 1 / 3
 # Products prefetch a line of them in so many steps of k, the most that leave time for all: a line
 # comes in 17 cycles or more, and a step of a tile of 6 by 64 takes 12.

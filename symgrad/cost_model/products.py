@@ -66,12 +66,14 @@ SPARE_REGISTERS = 8  # beside those of the sums, for what LLVM loads ahead then
 CODE_BYTES = 8  # of an instruction of a microkernel
 NEAR_STEPS = 4  # of k before it is read, in which a line comes from the second-level cache
 STEPS_A_LINE = 4  # of k, in which a microkernel prefetches a line of the next packed panel
-# Of k at most, in which a tile packs a row of the next panel, and how many rows ahead it prefetches.
+# Of k at most, in which a tile packs a row of the next panel, and how many rows ahead it
+# prefetches.
 MOST_STEPS_A_PACKED_ROW, ROWS_PREFETCHED = 16, 4
 CACHES_STREAMED = 4  # times the shared cache: larger results are stored past it
 LEAST_STEPS_A_ROW = 4  # of k for a row: in fewer, lines come no sooner than those of a whole row
 STEPS_A_ROW = 16  # and at most for a row of what the next epilogue meets, if that is not much
-# A tile prefetches where it is stored, by a branch in its loop, if it has so few for each line there.
+# A tile prefetches where it is stored, by a branch in its loop, if it has so few for each line
+# there.
 MOST_STEPS_A_LINE, MOST_STEPS_A_RIGHT_LINE = 24, 2
 # Of a tile, from which on what is between two of them is not worth the time LLVM takes for it.
 LEAST_CYCLES_WALKED = 1024

@@ -113,7 +113,7 @@ def declare(
 def prefetch(
     builder: ir.IRBuilder, pointer: ir.Value, *, is_write: bool, is_near: bool = True
 ) -> None:
-    """Software prefetch: prefetch the nearest cache, or the next one, for the line at an address."""
+    """Prefetch the line at an address into the nearest cache, or the next one."""
     word = ir.IntType(32)
     kinds = [POINTER, word, word, word]
     function = declare(builder.module, "llvm.prefetch.p0", ir.VoidType(), kinds)
@@ -186,7 +186,7 @@ class Elements:
         builder.call(masked, [value, pointer, mask])
 
     def prefetch(self, builder: ir.IRBuilder, pointer: ir.Value, count: int) -> None:
-        """Prefetch the second-level cache for the lines of `count` adjacent elements."""
+        """Prefetch the lines of `count` adjacent elements into the second-level cache."""
         for start in range(0, count, self.target.memory.line_bytes // self.stored.itemsize):
             line = self.address(builder, pointer, index(start))
             prefetch(builder, line, is_write=False, is_near=False)

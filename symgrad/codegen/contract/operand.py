@@ -41,7 +41,7 @@ class PrefetchedRows:
 
 @dataclass(frozen=True, slots=True)
 class NextSteps:
-    """What a tile prefetches of the next block of k: so many `steps` of it, each in so many `turns`.
+    """What a tile prefetches of the next block of k: `steps` of it, each in so many `turns`.
 
     They are rows of both operands, which follow one another in memory. A turn is a step of k of the
     tile, and of turns there is a power of two.

@@ -33,7 +33,7 @@ def near_ahead(plan: ContractPlan, stride: int, right: Elements) -> int:
 
     So it is with one that leaves the first-level cache little room, and is packed here or was so
     before a loop of products, or lies so, where several tiles read it and that cache has no room
-    for it: what it keeps, as 64 by 64 float32, is slower prefetched.
+    for it: prefetching what it keeps, as 64 by 64 float32, takes longer.
     """
     memory = right.target.memory
     panel = min(plan.k, plan.block_k) * stride * right.stored.itemsize
@@ -71,12 +71,13 @@ def is_left_near(plan: ContractPlan, left: Elements) -> bool:
 
 
 def is_right_near(plan: ContractPlan, right: Elements) -> bool:
-    """Return whether the nearest cache is prefetched a right whose rows lie far apart.
+    """Return whether a right whose rows lie far apart is prefetched into the nearest cache.
 
     A vector that begins within a line, as rows of an array may that a user hands over, reaches into
     two, and few such loads at a time wait for lines: so both are to be there before. Rows whole
     pages apart fall on one set of that cache, which has room for few. What is read once, to be
-    packed, is prefetched so if the second-level cache has it, also because tiles prefetched before.
+    packed, is prefetched so if the second-level cache has it, also because tiles have prefetched
+    it.
     """
     target = right.target
     is_there = plan.next_source is not None or not is_source_far(plan, target.memory)

@@ -192,8 +192,8 @@ class TilePrefetching:
     ) -> ir.Value:
         """Return where what a tile prefetches begins, of what the next panel is packed from.
 
-        The tiles behind those that prefetch all of it prefetch the first lines again. Those of blocks
-        that read panels again prefetch these.
+        The tiles behind those that prefetch all of it prefetch the first lines again. Those of
+        blocks that read panels again prefetch these.
         """
         builder, plan = self._builder, self._plan
         following = builder.add(builder.add(at.panels[0], at.panel), index(1))
@@ -303,7 +303,7 @@ class TilePrefetching:
     def _part_of_next_block(self, number: ir.Value, steps: Extent, near: ir.Value) -> ir.Value:
         """Return where what tile `number` of a block prefetches begins, in the next block of k.
 
-        One part after the other they prefetch its pixels, then for its steps of k of the right; the
+        One part after the other they prefetch its pixels, then its steps of k of the right; the
         tiles behind these for what is `near`.
         """
         builder, plan = self._builder, self._plan

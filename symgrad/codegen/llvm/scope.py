@@ -66,9 +66,10 @@ class KernelScope:
     variables are of a kernel written out. `around` is the loop around statements one by one,
     `blocks` the one around that, and `matrices` the innermost one around that goes through the
     matrices of a batch. Where statements run once in a call, or are of an epilogue, `lifting` has
-    what calls pass of numbers. `prefetched` are lines that a body is to prefetch while it computes. Where
-    the lanes of a vector are not all there, `mask` has those that are (`masking.py`). `loaded` says
-    of vectors of integers, and of what those are as int64, where in memory that nothing writes.
+    what calls pass of numbers. `prefetched` are lines that a body is to prefetch while it computes.
+    Where the lanes of a vector are not all there, `mask` has those that are (`masking.py`).
+    `loaded` says of vectors of integers, and of what those are as int64, where in memory that
+    nothing writes.
     """
 
     builder: ir.IRBuilder

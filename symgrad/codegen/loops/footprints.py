@@ -1,6 +1,6 @@
 """Footprints: how much of a buffer statements touch, of products whole operands.
 
-A loop over matrices prefetches with them for what its next iteration touches, and kernels over one batch
+A loop over matrices prefetches by them what its next iteration touches, and kernels over one batch
 are fused where each touches what is of one matrix.
 """
 

@@ -167,13 +167,13 @@ class For:
     is one narrower vector if it is a power of two, and else a few of them where the loop is short,
     or computed one by one. Two vectorized loops around each other are computed in squares, which
     leave nothing over. With `interleave(4)` it is four such vectors at a time, as long as there are
-    four. One that `prefetches` (printed as a mark) also prefetches caches for what the loop around it reads at
-    the same place of its next iteration, or of rows, for some of what a loop over matrices around
-    them touches in its next one; or, with no loop around, for what it reads and writes itself a
-    page further, or for lines that it writes when all is computed. `ordered` (printed as a
-    mark) says that iterations do depend on each other and are taken one after another. With
-    `parallel(512)` the iterations are cut into parts of 512, multiples of `vector`, each the work
-    of a thread. If checks fail, what counts is the first failure of the first part that has one.
+    four. One that `prefetches` (printed as a mark) also prefetches what the loop around it reads at
+    the same place of its next iteration, or of rows, some of what a loop over matrices around them
+    touches in its next one; or, with no loop around, what it reads and writes itself a page
+    further, or for lines that it writes when all is computed. `ordered` (printed as a mark) says
+    that iterations do depend on each other and are taken one after another. With `parallel(512)`
+    the iterations are cut into parts of 512, multiples of `vector`, each the work of a thread. If
+    checks fail, what counts is the first failure of the first part that has one.
     """
 
     var: str
@@ -248,9 +248,9 @@ class Fold(Combining):
     results, element k to partial result k % n in the order of k; these are combined by halves (0
     with n/2, 1 with n/2 + 1, ...), and the elements that are left are combined onto the result one
     by one. The order is thereby fixed, whatever the machine's vectors are. An item that does not
-    depend on the fold's variable is one like any other. One that `prefetches` brings near what the next
-    iteration of the loop around reads of windows; or with lanes, of rows, what loops behind it read
-    first at the same place, or if it is the only loop along them what it reads further on itself.
+    depend on the fold's variable is one like any other. One that `prefetches` brings near what the
+    next iteration of the loop around reads of windows; or with lanes, of rows, what loops behind it
+    read first at the same place, or what it reads further on if no other loop is along them.
     """
 
     prefetches: bool = False

@@ -7,8 +7,9 @@
     }
 
 reads `x[8192*b + 8192]` and what is behind it then, a whole matrix, and so of `v`. Of both the loop
-over rows prefetches 128 elements in each iteration: in so many it has prefetched all. Which loops prefetch,
-and where it pays, is decided in `schedule/prefetch_matrices.py`; how, in `llvm/prefetching.py`.
+over rows prefetches 128 elements in each iteration: in so many it has prefetched all. Which loops
+prefetch, and where it pays, is decided in `schedule/prefetch_matrices.py`; how, in
+`llvm/prefetching.py`.
 """
 
 from __future__ import annotations

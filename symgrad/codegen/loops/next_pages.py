@@ -10,8 +10,8 @@ goes through rows of 28 elements, if that is all that it writes to `m`. And one 
 
     for i in 0..1000 vector(8) prefetches { ... m[256*i] = t0; ... m[256*i + 255] = t255 }
 
-writes lines of memory, of each iteration 32. Which loop prefetches what of these, and where it pays,
-is decided in `schedule/prefetch_pages.py`; how, in `llvm/prefetching.py`.
+writes lines of memory, of each iteration 32. Which loop prefetches what of these, and where it
+pays, is decided in `schedule/prefetch_pages.py`; how, in `llvm/prefetching.py`.
 """
 
 from __future__ import annotations

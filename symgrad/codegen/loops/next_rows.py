@@ -20,14 +20,18 @@ Of windows it reads all rows but one again:
 
     for i in 0..54 ordered {
       for c in 0..128 vector(32) {
-        fold ... for k in 0..54 prefetches { ... x[7168*i + 128*k + c] ... x[7168*i + 128*k + c + 14336] }
+        fold ... for k in 0..54 prefetches {
+          ... x[7168*i + 128*k + c] ... x[7168*i + 128*k + c + 14336]
+        }
       }
     }
 
 A loop over blocks of rows that are read again before the next block,
 
     for i in 0..1024 ordered {
-      for r in 0..8 { fold ... for k in 0..1024 lanes(32) prefetches { ... x[8192*i + 1024*r + k] ... } }
+      for r in 0..8 {
+        fold ... for k in 0..1024 lanes(32) prefetches { ... x[8192*i + 1024*r + k] ... }
+      }
       for j in 0..1024 vector(64) { fold ... for r in 0..8 { ... x[8192*i + 1024*r + j] ... } }
     }
 
@@ -40,8 +44,8 @@ A loop along rows of which each stage has another one, as of a pipeline,
     }
 
 reads one of them first, `x[1024*a + k]`, and further on what is behind that place: rows follow one
-another. What any loop along rows writes goes on behind that place, too. Which loop prefetches, and where
-it pays, is decided in `schedule/prefetch_rows.py`, in `schedule/prefetch_windows.py` and in
+another. What any loop along rows writes goes on behind that place, too. Which loop prefetches, and
+where it pays, is decided in `schedule/prefetch_rows.py`, in `schedule/prefetch_windows.py` and in
 `schedule/pipeline_rows.py`; how, in `llvm/prefetching.py`.
 """
 

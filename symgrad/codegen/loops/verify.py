@@ -253,10 +253,8 @@ class _Verifier:
         in_lanes = loop.vector > 1
         assert in_lanes or loop.interleave == 1, f"{loop.var} interleaves no vectors"
         # Of few loops it is looked up what they write: all that is in them is walked for it.
-        may_prefetch = (
-            not loop.prefetches or in_lanes or loop.var in scope.prefetching or rows_written(loop)
-        )
-        assert may_prefetch, f"{loop.var} prefetches no vectors, rows or matrices"
+        is_along = not loop.prefetches or in_lanes or loop.var in scope.prefetching
+        assert is_along or rows_written(loop), f"{loop.var} prefetches no vectors, rows or matrices"
         assert not (in_lanes and loop.ordered), f"{loop.var} is both ordered and a vector"
         assert not (in_lanes and scope.lane), f"{loop.var} is a vector within that of {scope.lane}"
         # In a square the lanes are those of the inner loop.

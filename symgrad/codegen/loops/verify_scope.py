@@ -14,9 +14,9 @@ class VerifyScope:
 
     `unordered` are the loop variables a store must depend on. `lane` is the loop variable that
     differs between the lanes of a vector. `parts` is into how many parts a parallel loop around is
-    cut, None outside of one, and `is_fold` says that there is a fold around. Loops over `prefetching`
-    may prefetch what the next iteration of a loop over matrices touches. In dead code, where some
-    loop around has no iterations, nothing is in bounds and nothing needs be.
+    cut, None outside of one, and `is_fold` says that there is a fold around. Loops over
+    `prefetching` may prefetch what the next iteration of a loop over matrices touches. In dead
+    code, where some loop around has no iterations, nothing is in bounds and nothing needs be.
     """
 
     values: dict[str, DType] = field(default_factory=dict)

@@ -4,11 +4,11 @@
     ->
     launch @k1(input0, output0)    // for i1 in 0..1024 vector(16) prefetches { ... }
 
-It is sweeps that have become one kernel that go over a row several times. Which loop prefetches, and of
-what rows, is in `schedule/prefetch_rows.py`, and in `schedule/prefetch_windows.py` for windows. And
-long elementwise loops, which some kernels may have become together, prefetch the next page: see
-`schedule/prefetch_pages.py`. Kernels that do much with each matrix of a batch prefetch the next one: see
-`schedule/prefetch_matrices.py`.
+It is sweeps that have become one kernel that go over a row several times. Which loop prefetches,
+and of what rows, is in `schedule/prefetch_rows.py`, and in `schedule/prefetch_windows.py` for
+windows. And long elementwise loops, which some kernels may have become together, prefetch the next
+page: see `schedule/prefetch_pages.py`. Kernels that do much with each matrix of a batch prefetch
+the next one: see `schedule/prefetch_matrices.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from symgrad.codegen.target import Target
 
 
 def prefetch_rows(program: Program, target: Target) -> Program:
-    """Return `program` with kernels that prefetch the next row, also of windows, where that pays."""
+    """Return `program` with kernels that prefetch the next row, also of windows, where it pays."""
     return rewrite_kernels(
         program, lambda k: marked_for_windows(marked_for_rows(k, target), target)
     )

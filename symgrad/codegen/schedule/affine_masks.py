@@ -18,7 +18,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.records import dataclass
 
 _Numbers = np.ndarray[Any, Any]
-# What a comparison prefetches of the difference of its sides: whether it, or its negative, is so large.
+# What a comparison asks of the difference of its sides: whether it, or its negative, is so large.
 _SIDES = {
     "ge": ((1, 0),),
     "gt": ((1, 1),),

@@ -19,9 +19,9 @@ in caches. So the loops over rows between products prefetch the next matrix, som
 row. The larger matrices are, the less that is beside their products.
 
 These loops are short: lines come in a third of the time, more than are on their way at once. Where
-a processor meets matrices late (`Target.meets_products_late`) tiles of products prefetch as well, for a
-line in some steps of k (`prefetches(0, 352, 2)`), evenly over an iteration, and rows for what is left.
-No result changes.
+a processor meets matrices late (`Target.meets_products_late`) tiles of products prefetch as well,
+for a line in some steps of k (`prefetches(0, 352, 2)`), evenly over an iteration, and rows for what
+is left. No result changes.
 """
 
 from __future__ import annotations

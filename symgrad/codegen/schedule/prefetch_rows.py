@@ -14,7 +14,7 @@ becomes
 
 The first sweep over a row waits for memory, and the others read what is in the nearest cache then,
 while memory rests: a processor reads ahead only of what is read. So the sweep that computes most
-prefetches the next row, or for one behind it if rows are short: those of one array alone, of which it
+prefetches the next row, or one behind it if rows are short: those of one array alone, of which it
 computes a function, since memory does not rest for long there. A row that is read before
 that sweep, and not by the first one, the last fold before prefetches.
 
@@ -32,8 +32,8 @@ are in a near cache when they are read again, and memory rests then too. There i
 that prefetch what is further on, where no cache holds all rows: each computes little beside what it
 reads, so memory has the time of both loops.
 
-A loop that prefetches, prefetches what it writes, too, a little further on, where a processor does not
-follow that by itself. No result changes.
+A loop that prefetches does so with what it writes, too, a little further on, where a processor does
+not follow that by itself. No result changes.
 """
 
 from __future__ import annotations

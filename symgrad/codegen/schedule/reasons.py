@@ -115,8 +115,8 @@ def _result_reasons(kernel: Kernel, target: Target) -> Iterator[str]:
         for loop in loops:
             if found := results_ahead(loop, params, target):
                 yield (
-                    f"{loop.var} prefetches what it writes {BYTES_WRITTEN_AHEAD:,} bytes further on "
-                    f"in {len(found)} results: no cache of a core has these lines"
+                    f"{loop.var} prefetches what it writes {BYTES_WRITTEN_AHEAD:,} bytes further "
+                    f"on in {len(found)} results: no cache of a core has these lines"
                 )
 
 
@@ -173,18 +173,20 @@ def _fold_reasons(
     if prefetched := next_of_blocks(blocks, around, fold, sizes):
         ahead = max(bytes_ahead(around, fold, sizes[buffer]) for buffer, _ in prefetched)
         yield (
-            f"{fold.var} prefetches what is {ahead:,} bytes further on in {len(prefetched)} buffers: "
-            f"memory rests while {around.extent} rows of {fold.extent} elements are read again"
+            f"{fold.var} prefetches what is {ahead:,} bytes further on in {len(prefetched)} "
+            f"buffers: memory rests while {around.extent} rows of {fold.extent} elements are read "
+            "again"
         )
     elif behind := rows_behind(around, fold):
         yield (
-            f"{fold.var} prefetches this row of {len(behind)} buffers: loops behind it are the first "
-            "ones to read it, and would wait for memory"
+            f"{fold.var} prefetches this row of {len(behind)} buffers: loops behind it are the "
+            "first ones to read it, and would wait for memory"
         )
     elif read := read_first(fold):
         yield (
-            f"{fold.var} prefetches what is {BYTES_PREFETCHED_AHEAD:,} bytes further on in {len(read)} "
-            f"buffers: rows of {fold.extent} elements come from beyond the caches of a core"
+            f"{fold.var} prefetches what is {BYTES_PREFETCHED_AHEAD:,} bytes further on in "
+            f"{len(read)} buffers: rows of {fold.extent} elements come from beyond the caches of a "
+            "core"
         )
 
 
@@ -207,17 +209,13 @@ def _matrix_reasons(around: For, sizes: Mapping[str, int]) -> Iterator[str]:
             f"matrices, {sum(steps):,} bytes in {len(matrices)} buffers: all of these are more "
             "than a near cache holds, and memory rests while one is computed with"
         )
-    prefetched = {
-        p.name: p.prefetches for p in products_run_once(around.body) if p.prefetches is not None
-    }
-    if prefetched:
-        lines, rate = (
-            sum(a.lines for a in prefetched.values()),
-            max(a.steps for a in prefetched.values()),
-        )
+    given = {p.name: p.prefetches for p in products_run_once(around.body)}
+    if prefetched := {name: part for name, part in given.items() if part is not None}:
+        lines = sum(part.lines for part in prefetched.values())
+        rate = max(part.steps for part in prefetched.values())
         yield (
-            f"{', '.join(prefetched)} prefetch {lines:,} lines of the next of {around.extent} matrices, "
-            f"one in {rate} steps of k: memory rests while one is computed with"
+            f"{', '.join(prefetched)} prefetch {lines:,} lines of the next of {around.extent} "
+            f"matrices, one in {rate} steps of k: memory rests while one is computed with"
         )
 
 

@@ -47,7 +47,7 @@ def emit_across(matrix: Matrix, tile: Item, start: ir.Value, stop: ir.Value) -> 
 class _Ahead:
     """What is read next and what is written next, if rows follow each other in memory.
 
-    Caches are prefetched it line by line while a tile is sorted, so that none waits for another.
+    It is prefetched line by line while a tile is sorted, so that no line waits for another.
     """
 
     def __init__(self, matrix: Matrix, first: ir.Value) -> None:

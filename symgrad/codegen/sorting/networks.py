@@ -61,10 +61,10 @@ def emit_network(
 ) -> None:
     """Sort the lanes of a tile of `lines` vectors in memory.
 
-    On the way `prefetch` is called for each block, with its first line and how many lines it has. What
-    is read and written block by block may be sorted in blocks before (`has_sorted_blocks`), where
-    `prefetch` was called too, and made complete afterwards: unless the network `cleans_last`, the rounds
-    within blocks of the last merge are left.
+    On the way `prefetch` is called for each block, with its first line and how many lines it has.
+    What is read and written block by block may be sorted in blocks before (`has_sorted_blocks`),
+    where `prefetch` was called too, and made complete afterwards: unless the network `cleans_last`,
+    the rounds within blocks of the last merge are left.
     """
     _TileNetwork(items, tile, lines, prefetch).emit(has_sorted_blocks, cleans_last)
 

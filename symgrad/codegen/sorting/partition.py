@@ -17,7 +17,7 @@ from symgrad.codegen.sorting.elements import I64, Item, Items
 from symgrad.codegen.sorting.matrix import Matrix
 from symgrad.codegen.vectors import splat
 
-# How far ahead of where keys are written caches are prefetched the lines, in bytes.
+# How far ahead of where keys are written lines are prefetched, in bytes.
 _AHEAD = 1024
 # The pivot is about the median of so many vectors, which lie evenly among the keys; 1 + 2**i.
 _SAMPLED = 9

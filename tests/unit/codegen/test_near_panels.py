@@ -1,4 +1,4 @@
-"""Prefetches of packed panels into the nearest cache: who asks, and that no bit is another."""
+"""Prefetches of packed panels into the nearest cache: which kernels do, and that bits stay."""
 
 from __future__ import annotations
 

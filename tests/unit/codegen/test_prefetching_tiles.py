@@ -1,4 +1,4 @@
-"""Prefetches of the left of a product: who asks for the next tile; nothing else is another."""
+"""Prefetches of the left of a product: which tiles do; nothing else is another."""
 
 from __future__ import annotations
 

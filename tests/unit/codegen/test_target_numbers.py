@@ -320,7 +320,7 @@ def test_what_is_read_where_it_lies_in_far_steps_is_read_in_short_blocks():
         (((8, 16), (16, 512)), 16, 0),  # all steps are the first ones
     ],
 )
-def test_what_no_processor_follows_is_asked_for_some_steps_before(shapes, steps, count):
+def test_what_no_processor_follows_is_prefetched_some_steps_before(shapes, steps, count):
     a, b = (sg.placeholder(shape, name=name) for shape, name in zip(shapes, "ab", strict=True))
     target = with_memory(steps_ahead=steps)
     module = emit_module(program_from(sg.matmul(a, b)), target)

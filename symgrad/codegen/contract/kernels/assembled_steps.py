@@ -182,7 +182,7 @@ def _prefetch(
 def _left_near(
     statement: Statement, kernel: Microkernel, operands: Walk, number: int
 ) -> list[Address]:
-    """Return which lines of a packed left the nearest cache is to be prefetched, or of some rows."""
+    """Return which lines of a packed left, or of some rows, the nearest cache is to have."""
     if kernel.has_packed_left:
         begin = Address(statement.register(operands.left)).further(kernel.left_near)
         size, line = kernel.left.stored.itemsize, kernel.left.target.memory.line_bytes

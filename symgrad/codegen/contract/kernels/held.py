@@ -42,8 +42,9 @@ class HeldKernel:
     Rows of the left are `left_row` elements apart and its terms `left_k`; terms of the right are
     `right_k` apart and its columns, at most `lanes`, `right_column`: one of these is 1. Rows of the
     tile are `tile_row` apart, and it lies aside (`is_aside`), with whole vectors of `lanes`, or is
-    a part of the result. The lines of the right that are `next_right` elements further are prefetched
-    meanwhile, and those of the left and of the tile that are `next_sides` further, but for 0.
+    a part of the result. The lines of the right that are `next_right` elements further are
+    prefetched meanwhile, and those of the left and of the tile that are `next_sides` further, but
+    for 0.
     """
 
     rows: int

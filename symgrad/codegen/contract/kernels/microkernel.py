@@ -55,8 +55,8 @@ def emit_microkernel(module: ir.Module, kernel: Microkernel) -> ir.LLVMFunction:
     """Emit the function `(left, right, tile, k, resume)` that adds up `k` products in a tile.
 
     Where k is in pieces it has one argument more, the first step of k, and one for each distance
-    that it is told. One that prefetches the next tile or panel has another, where that begins, or one
-    for each operand. One that prefetches what the next epilogue meets has a table of it and the
+    that it is told. One that prefetches the next tile or panel has another, where that begins, or
+    one for each operand. One that prefetches what the next epilogue meets has a table of it and the
     number of its last entry. One that packs rows of the next panel has three places, and the step
     of k before which it does so. For each inner border come two more, from which to which step of
     its digit terms are needed. The last ones of a kernel that packs say where, and how far rows of
@@ -238,7 +238,7 @@ def _begin_piece(
 def _prefetched_first(
     builder: ir.IRBuilder, results: PrefetchedResults | None, at: ir.Value
 ) -> PrefetchedResults | None:
-    """Return what is prefetched of `results` in the piece that begins `at`: all in the first one."""
+    """Return what the piece that begins `at` prefetches of `results`: all in the first one."""
     if results is None:
         return None
     is_first = builder.icmp_signed("==", at, index(0))

@@ -217,7 +217,7 @@ def _emit_prefetch_in_turns(
     at: tuple[ir.Value, ir.Value],
     steps: int,
 ) -> None:
-    """Prefetch a row in a step, and for none when all rows have had their turn.
+    """Prefetch a row in a step, and none when all rows have had their turn.
 
     An access more in each step takes from what the second-level cache gives the tile.
     """
@@ -269,7 +269,7 @@ def emit_prefetching(
 
 
 def _bring_near(builder: ir.IRBuilder, kernel: Microkernel, row: ir.Value) -> None:
-    """Prefetch the nearest cache for a line after the other of a row of the right."""
+    """Prefetch one line after the other of a row of the right into the nearest cache."""
     line = kernel.right.target.memory.line_bytes // kernel.right.stored.itemsize
     for start in range(0, kernel.columns, line):
         place = kernel.right.address(builder, row, index(start))
@@ -298,7 +298,7 @@ def emit_prefetch_of_met(
     """Prefetch the lines of a row that the next epilogue meets, each row for some steps of k.
 
     When all had their turn the last one has it. They come line by line since few can be on their
-    way at a time: a processor that is prefetched more waits, with all that comes behind.
+    way at a time: a processor that prefetches more waits, with all that comes behind.
     """
     turn = builder.udiv(step, index(kernel.steps_a_row))
     is_inside = builder.icmp_signed("<", turn, met.last)

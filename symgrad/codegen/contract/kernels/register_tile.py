@@ -32,20 +32,21 @@ class Microkernel:
     them. Only `piece` steps of k lie evenly where it is given: then the kernel finds the next ones
     by the digits of k. What the processor does not fetch ahead by itself the kernel prefetches,
     `left_ahead` and `right_ahead` steps before it is read; 0 says that nothing is, and one that
-    `brings_near` prefetches the nearest cache for that of the left, one that `brings_right_near` for that
-    of the right, wherever its rows begin in a line. Of a packed right the nearest cache
-    is prefetched what lies `right_near` bytes behind what is read, if these are not 0, and for what
+    `brings_near` prefetches that of the left into the nearest cache, one that `brings_right_near`
+    that of the right, wherever its rows begin in a line. Of a packed right it prefetches into the
+    nearest cache what lies `right_near` bytes behind what is read, if these are not 0, and for what
     lies `left_near` behind in a packed left or in rows. With `prefetches_next` the rows of the left
     for the tile or the block of k behind this one are prefetched, a line of each row every so many
-    steps, or line after line where rows follow one another (`prefetches_in_order`); with `prefetches_panel`
-    lines side by side, as those of the next packed panel or of the next block of k, one in so many
-    steps, or as much of rows as `next_steps` or `next_source` says, or `right_lines` of them a
-    step, or `next_bytes` of each of what the next product meets, which the nearest cache is to have
-    with `brings_next_near`, else the second one; with `steps_a_row` rows of `tile_columns` that it
-    is told of, one in so many steps, and in a loop of its own if it `prefetches_apart`, or with
-    `prefetches_results` those of its tile. With `inner` borders only pieces within the spans it is
-    given are added up. One that `packs` stores each row of the right that it reads, in whole
-    vectors one after the other, where others read it, and is told how far these are apart.
+    steps, or line after line where rows follow one another (`prefetches_in_order`); with
+    `prefetches_panel` lines side by side, as those of the next packed panel or of the next block of
+    k, one in so many steps, or as much of rows as `next_steps` or `next_source` says, or
+    `right_lines` of them a step, or `next_bytes` of each of what the next product meets, which the
+    nearest cache is to have with `brings_next_near`, else the second one; with `steps_a_row` rows
+    of `tile_columns` that it is told of, one in so many steps, and in a loop of its own if it
+    `prefetches_apart`, or with `prefetches_results` those of its tile. With `inner` borders only
+    pieces within the spans it is given are added up. One that `packs` stores each row of the right
+    that it reads, in whole vectors one after the other, where others read it, and is told how far
+    these are apart.
     """
 
     rows: int

@@ -48,8 +48,8 @@ class SplitKernel:
     the former lie together. Of a right that is packed in pairs of terms `right_k` is None; else its
     terms are so far apart, by 0 where all are one. Rows of the tile are `tile_row` apart, and it
     lies aside (`is_aside`), with whole vectors, or is a part of the result; of that a pair of terms
-    prefetches `prefetched` elements more, if it is not 0. Each term prefetches `right_lines` of the next
-    right, or for `next_bytes` of each operand of the next product.
+    prefetches `prefetched` elements more, if it is not 0. Each term prefetches `right_lines` of the
+    next right, or `next_bytes` of each operand of the next product.
     """
 
     pairs: Pairs

@@ -53,8 +53,8 @@ class TurnedKernel:
     the left are `left_row` elements apart and its terms `left_k`; terms of the right lie side by
     side and its columns are `right_column` apart. Rows of the tile are `tile_row` apart, and it
     lies aside (`is_aside`), with whole vectors, or is a part of the result. The lines of right,
-    left and tile that are `nexts` elements further are prefetched meanwhile, but for 0; so is a line
-    of the code itself in each call, of `code_lines` if the target says that these get lost.
+    left and tile that are `nexts` elements further are prefetched meanwhile, but for 0; so is a
+    line of the code itself in each call, of `code_lines` if the target says that these get lost.
     """
 
     unit: int
@@ -81,7 +81,7 @@ class TurnedKernel:
 
     @property
     def code_lines(self) -> int:
-        """Lines of code that are prefetched in turns: those of a part, mostly, and of the stores."""
+        """Lines of code prefetched in turns: those of a part, mostly, and of the stores."""
         products = VECTORS * min(self.lines, MOST_LINES) * PART * self.unit
         shuffles = VECTORS * (UNITS + PART * self.unit)
         return code_lines(self.elements.target, products * 3 // 2 + 2 * shuffles + 2 * self.rows)

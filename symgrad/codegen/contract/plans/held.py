@@ -40,9 +40,9 @@ def can_hold_right(plan: ContractPlan, target: Target) -> bool:
     """Return whether registers hold all terms of the right, in one panel, beside enough sums.
 
     Rows of the left are near, or its terms: where they are further on than is fetched ahead, other
-    microkernels prefetch them. A right that need not be transposed is held for rows of the left that
-    are less than two lines each: tiles read longer ones, and a left that lies along its rows, line
-    by line.
+    microkernels prefetch them. A right that need not be transposed is held for rows of the left
+    that are less than two lines each: tiles read longer ones, and a left that lies along its rows,
+    line by line.
     """
     is_fused = target.has_fma and plan.compute.is_float and plan.dtype == plan.compute
     if plan.borders or has_digits(plan) or not (target.folds_broadcasts and is_fused):

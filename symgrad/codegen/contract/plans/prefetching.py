@@ -154,7 +154,7 @@ def product_bytes(plan: ContractPlan) -> tuple[int, int, int]:
 
 
 def is_next_near(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
-    """Return whether the nearest cache is prefetched the next product: it has room for its right.
+    """Return whether the nearest cache is to have the next product: it has room for its right.
 
     Where all of that is prefetched, one product is to leave the nearest cache room.
     """
@@ -172,8 +172,8 @@ def next_places(plan: ContractPlan) -> tuple[int, int, int]:
 def right_lines_a_step(plan: ContractPlan) -> int:
     """Return how many lines of the next right a tile prefetches in each step of k, if tiles do.
 
-    A packer that prefetches all of them has more on their way than a processor has room for. Tiles do
-    where they are few and that right is dense; else 0 is returned.
+    A packer that prefetches all of them has more on their way than a processor has room for. Tiles
+    do where they are few and that right is dense; else 0 is returned.
     """
     line = ALIGNMENT // plan.dtype.itemsize
     lines = -(-plan.next_right // line)
@@ -193,7 +193,7 @@ def right_lines_a_step(plan: ContractPlan) -> int:
 
 
 def next_panel_prefetched(plan: ContractPlan) -> int:
-    """Return how far behind a line that a packer reads the one is that it prefetches; 0 for none."""
+    """Return how far behind a line that a packer reads it prefetches another; 0 for none."""
     is_prefetched = plan.prefetches_product or right_lines_a_step(plan)
     return 0 if is_prefetched else plan.next_right
 
@@ -310,8 +310,8 @@ def _is_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
 def _is_panel_met_late(plan: ContractPlan, memory: MemoryHierarchy) -> bool:
     """Return whether the first tile of a packed panel waits for it, since no near cache holds all.
 
-    A block of tiles prefetches the next panel while it reads one, as many lines as it has steps of k
-    in its tiles, so that a few tiles are enough.
+    A block of tiles prefetches the next panel while it reads one, as many lines as it has steps of
+    k in its tiles, so that a few tiles are enough.
     """
     packed_bytes = plan.block_panels * plan.block_k * plan.tile_columns * plan.compute.itemsize
     is_packed = plan.method == "tile" and plan.pack_right != "none" and not plan.rows_first

@@ -237,8 +237,8 @@ def _without_followed(plan: ContractPlan, target: Target) -> ContractPlan:
     """Return `plan` whose tiles do not prefetch the next rows of the left where a processor does.
 
     Where rows lie side by side each step of k reads a line as far behind the last as that was
-    behind the one before. What follows such walks across pages has these lines in time, and to prefetch
-    those of the next tile as well takes from what the second-level cache gives.
+    behind the one before. What follows such walks across pages has these lines in time, and to
+    prefetch those of the next tile as well takes from what the second-level cache gives.
     """
     is_across = plan.left.row_stride == 1 and not has_digits(plan) and plan.goes_on is None
     follows = target.follows_pages and is_across and plan.k_blocks == 1
@@ -278,7 +278,7 @@ def _goes_on(product: Product, plan: ContractPlan) -> GoesOn | None:
 
 
 def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
-    """Return how far behind a right that of the next product of a batch begins, if it is prefetched.
+    """Return how far behind a right that of the next product of a batch is, if that is prefetched.
 
     So is one that is transposed, and one that is met late. It is to be so small that the nearest
     cache has room for it, or the second one, if it is a panel or all of the product is prefetched;
@@ -287,7 +287,7 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     right = product.rhs if plan.vector_axis == "n" else product.lhs
     size = plan.k * plan.columns
     is_turned = plan.pack_right in ("transpose", "split") and plan.right.row_stride == 1
-    is_prefetched = is_turned or plan.method == "held" or can_prefetch_product(plan, target)
+    is_late = is_turned or plan.method == "held" or can_prefetch_product(plan, target)
     # Tiles have time for more lines than a packer.
     share = 2 if can_prefetch_product(plan, target) else 4
     nbytes, memory = size * plan.dtype.itemsize, target.memory
@@ -296,9 +296,7 @@ def _next_right(product: Product, plan: ContractPlan, target: Target) -> int:
     is_panel = plan.has_panel and can_prefetch_product(plan, target)
     has_room = is_small or (is_panel and nbytes <= memory.l2_bytes // 2)
     has_room = has_room or (can_prefetch_product(plan, target) and can_meet_next(plan, memory))
-    is_next = (
-        is_prefetched and has_room and _steps_by(right, size) and not _stays(product, plan, right)
-    )
+    is_next = is_late and has_room and _steps_by(right, size) and not _stays(product, plan, right)
     return size if is_next else 0
 
 
