@@ -39,7 +39,7 @@ class TileOfBlock(NamedTuple):
 
 
 class PrefetchedMatrix(NamedTuple):
-    """Where line 0 of all that a product prefetches would begin, and which lines of it are there."""
+    """Where line 0 of all that a product prefetches would begin; which of its lines there are."""
 
     begin: ir.Value
     first: int
@@ -110,7 +110,7 @@ class TilePrefetching:
     def _of_source(
         self, source: PrefetchedSource, tile: ir.Value, at: TileOfBlock
     ) -> tuple[ir.Value, ...]:
-        """Return where what a tile prefetches of the next panel begins, or the rows that it packs."""
+        """Return where begins what a tile prefetches of the next panel, or the rows it packs."""
         if packs_next(self._plan):
             return self._packed_rows(source, tile, at)
         if self._plan.pack_right == "none":
@@ -118,7 +118,7 @@ class TilePrefetching:
         return (self._part_of_next_source(source, tile, at),)
 
     def _part_of_matrices(self, count: ir.Value, near: ir.Value) -> ir.Value:
-        """Return where the lines of the next matrices begin that a tile of `count` steps prefetches.
+        """Return where the lines of the next matrices begin for a tile of `count` steps.
 
         They go on where those of the tile before end. Tiles behind those that prefetch all of them
         prefetch what is `near`.

@@ -51,7 +51,7 @@ Diagonals = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PrefetchedPart:
-    """`prefetches(352, 704, 2)`: from line 352 on 704 lines of what is next, one in 2 steps of k."""
+    """`prefetches(352, 704, 2)`: from line 352 on 704 lines of the next, one in 2 steps of k."""
 
     first: int
     lines: int

@@ -136,7 +136,7 @@ def emit_split_kernel(module: ir.Module, kernel: SplitKernel) -> ir.LLVMFunction
 def _prefetched_lines(
     builder: ir.IRBuilder, kernel: SplitKernel, places: Sequence[ir.Value], step: ir.Value
 ) -> list[_PrefetchedLine]:
-    """Return what a pair of terms prefetches: of the tile, and of the next right or both operands."""
+    """Return what a pair of terms prefetches: of the tile, the next right or both operands."""
     line = kernel.elements.target.memory.line_bytes
     sizes = [kernel.prefetched // 2 * kernel.elements.stored.itemsize]
     sizes += [kernel.right_lines * line] if kernel.right_lines else kernel.next_bytes
