@@ -113,7 +113,7 @@ def declare(
 def prefetch(
     builder: ir.IRBuilder, pointer: ir.Value, *, is_write: bool, is_near: bool = True
 ) -> None:
-    """Prefetch the line at an address into the nearest cache, or the next one."""
+    """Software prefetch of the line at an address, into the nearest cache or the next one."""
     word = ir.IntType(32)
     kinds = [POINTER, word, word, word]
     function = declare(builder.module, "llvm.prefetch.p0", ir.VoidType(), kinds)

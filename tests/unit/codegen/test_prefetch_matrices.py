@@ -157,14 +157,14 @@ def test_rows_outside_of_matrices_do_not_prefetch():
 CORES = replace(TARGET, meets_products_late=True)
 
 
-def asking_products(text: str) -> tuple[Kernel, list[Product]]:
+def prefetching_products(text: str) -> tuple[Kernel, list[Product]]:
     kernel = prefetch_matrices(parse_kernel(text), CORES)
     verify_kernel(kernel)
     return kernel, [p for p in products_run_once(only_loop(kernel).body) if p.prefetches]
 
 
 def test_products_prefetch_where_a_processor_meets_matrices_late():
-    kernel, (product,) = asking_products(SCALED)
+    kernel, (product,) = prefetching_products(SCALED)
     text = print_kernel(kernel)
     assert print_kernel(parse_kernel(text)) == text
     part = product.prefetches
@@ -191,7 +191,7 @@ def test_products_share_what_is_prefetched_for():
     second = product.replace("product s", "product v").replace("= s", "= v")
     second = second.replace("(i ", "(e ").replace("(j ", "(f ").replace("(k ", "(h ")
     text = SCALED.replace(product, product + second.replace("[64*i + j]", "[64*e + f]"))
-    kernel, products = asking_products(text)
+    kernel, products = prefetching_products(text)
     parts = [p.prefetches for p in products]
     assert len(parts) == 2
     assert parts[0] is not None
@@ -226,7 +226,7 @@ def test_other_products_prefetch_nothing(what, by):
 
 
 def test_products_outside_of_matrices_do_not_prefetch():
-    text = print_kernel(asking_products(SCALED)[0])
+    text = print_kernel(prefetching_products(SCALED)[0])
     with pytest.raises(AssertionError, match="prefetches no"):
         verify_kernel(parse_kernel(text.replace("b in 0..128 ordered", "b in 0..1 ordered")))
 
@@ -270,7 +270,7 @@ def test_a_kernel_says_why_its_rows_prefetch():
 
 
 def test_a_kernel_says_why_its_products_prefetch():
-    (loop,) = asking_products(SCALED)[0].body
+    (loop,) = prefetching_products(SCALED)[0].body
     kernel = replace(parse_kernel(SCALED), body=(loop,))
     assert "tile(1x1) prefetches" in schedule_text(kernel)
     reasons = schedule_reasons(kernel, CORES)
