@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from symgrad.codegen.contract.plans.asking import with_next_steps
 
 import symgrad as sg
 from symgrad.codegen.contract import ContractPlan, Operand, plan_contract
 from symgrad.codegen.contract.plans.parts import even_columns, even_rows, in_parts
+from symgrad.codegen.contract.plans.prefetching import with_next_steps
 from symgrad.codegen.contract.plans.sharing import choose_share
 from symgrad.codegen.kernel_costs import kernel_parts
 from symgrad.codegen.llvm.module import emit_module
@@ -176,10 +176,10 @@ def test_tiles_begin_anew_in_each_part_where_their_rows_are_uneven():
 def test_the_tiles_of_a_part_prefetch_what_it_reads_of_the_next_block():
     plan = Case(256, 64, 25088, lhs="columns").plan("x86-64-v4")
     part = in_parts(plan, Share("m", 22, 44, 128), TARGET)
-    asked = with_next_steps(part, 22).next_steps
-    assert asked is not None
-    assert asked.turns * asked.left.elements >= 128
-    assert asked.turns * asked.steps >= part.block_k
+    prefetched = with_next_steps(part, 22).next_steps
+    assert prefetched is not None
+    assert prefetched.turns * prefetched.left.elements >= 128
+    assert prefetched.turns * prefetched.steps >= part.block_k
 
 
 def test_a_right_that_is_far_from_one_thread_may_be_near_to_each_of_two():
