@@ -110,11 +110,11 @@ def test_an_error_of_a_body_that_takes_its_arguments_is_left_as_it_is():
 def test_an_error_within_what_a_decorator_gives_other_arguments_is_left_as_it_is():
     number: Any = 5
 
-    def body(value):
+    def body(value: Any) -> Any:
         return value * len(number)
 
     @functools.wraps(body)
-    def adapted(i, value):
+    def adapted(i: Any, value: Any) -> Any:
         return body(value)
 
     with pytest.raises(TypeError, match="len") as caught:
