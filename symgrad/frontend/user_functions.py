@@ -46,7 +46,8 @@ def _does_not_take(
 ) -> str | None:
     """Return what is wrong with a call of `function`; None if arguments fit, or none can tell."""
     try:
-        signature = inspect.signature(function)
+        # What a decorator has wrapped may well take other arguments than those of the wrapper.
+        signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # one that is written in C
         return None
     try:

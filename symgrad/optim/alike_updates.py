@@ -16,7 +16,7 @@ from symgrad.graph.build import current_region
 from symgrad.graph.dtypes import DType
 from symgrad.graph.graph import Update
 from symgrad.graph.inference import interned_type
-from symgrad.graph.leaf import Variable, placeholder_op
+from symgrad.graph.leaf import Variable, placeholder_op, variable_node
 from symgrad.graph.node import Attrs, Node, Tensor, make_node
 from symgrad.graph.ops.structure import broadcast_to_op
 from symgrad.graph.source_lines import line_of
@@ -113,9 +113,11 @@ def _copied(
 
 def _taken_apart(g: Tensor, w: Variable, slots: Slots, build: BuildUpdates) -> _Template | None:
     """Return the formula that `build` makes, None if a copy of it might not be what it makes."""
-    # A tensor that nothing else is: the gradient may be a number that the formula has as well.
+    # Tensors that nothing else is: the gradient may be a number that the formula has as well, and
+    # a learning rate may be made of the variable.
     placeholder: Attrs = {"dtype": g.dtype, "shape": g.shape}
     stand_in = make_node(placeholder_op, (), placeholder, (g.type,)).outputs[0]
+    w = variable_node(w.state, w.node.name)
     with slots.noted() as noted:
         updates = build(stand_in, w)
     asked = [*noted.values()]

@@ -74,6 +74,8 @@ class Optimizer(OwnsVariables, ABC):
             if name.startswith("_"):  # what Python and its tools look for, and mostly do not find
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             known = [*dir(type(self)), *vars(self)]
+            if name in known:  # a property that met an error of its own
+                return object.__getattribute__(self, name)
             raise unknown_attribute(type(self).__name__, name, known, _INSTEAD)
 
     def __init__(self) -> None:

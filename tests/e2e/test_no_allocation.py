@@ -62,7 +62,7 @@ void *mmap(void *at, size_t size, int protect, int flags, int file, off_t offset
 
 typedef int step_function(void **inputs, void **outputs, void **state);
 
-/* Runs a step many times; returns how often memory was prefetched, -1 if the step failed. */
+/* Runs a step many times; returns how often memory was asked for, -1 if the step failed. */
 long count_in_step(step_function *step, void **inputs, void **outputs, void **state, int times) {
     int failed = 0;
     allocations = 0;

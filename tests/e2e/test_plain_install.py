@@ -1,6 +1,6 @@
 """Getting started as a new user does: a wheel, a fresh environment, the page from top to bottom.
 
-The environment has what the wheel prefetches and nothing else, so that a dependency that is not
+The environment has what the wheel asks for and nothing else, so that a dependency that is not
 declared, or a file that is not in the wheel, is missed here.
 """
 

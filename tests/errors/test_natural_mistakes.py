@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,21 @@ def test_an_error_of_a_body_that_takes_its_arguments_is_left_as_it_is():
     assert type(caught.value) is TypeError
 
 
+def test_an_error_within_what_a_decorator_gives_other_arguments_is_left_as_it_is():
+    number: Any = 5
+
+    def body(value: Any) -> Any:
+        return value * len(number)
+
+    @functools.wraps(body)
+    def adapted(i: Any, value: Any) -> Any:
+        return body(value)
+
+    with pytest.raises(TypeError, match="len") as caught:
+        sg.fori_loop(0, 3, adapted, X)
+    assert type(caught.value) is TypeError
+
+
 def test_an_array_among_the_inputs_is_not_printed_in_full():
     with pytest.raises(TypeError) as caught:
         sg.compile([np.arange(200.0).reshape(50, 4)], X)
@@ -135,6 +151,17 @@ def test_what_optimizers_elsewhere_have():
           hint: did you mean .lr?
     """)  # fmt: skip
     assert not hasattr(optimizer, "__len__")
+
+
+def test_the_error_of_a_property_of_an_optimizer_is_its_own():
+    class Mine(sg.optim.SGD):
+        @property
+        def warm(self) -> Any:
+            own: Any = np
+            return own.no_such_function
+
+    with pytest.raises(AttributeError, match="no_such_function"):
+        _ = Mine(0.1).warm
 
 
 def test_logits_and_labels_that_are_exchanged():

@@ -1,4 +1,4 @@
-"""Random programs on complex numbers, whose derivatives are prefetched from both sides.
+"""Random programs on complex numbers, whose derivatives are asked for from both sides.
 
 Floors of one program share their gradient rules, and so cannot disagree about them. Here forward
 mode is held to reverse mode, and Jacobians of as many rows as it takes to be computed from either

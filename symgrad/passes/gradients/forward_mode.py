@@ -53,6 +53,7 @@ from symgrad.passes.gradients.sweep import (
     building_gradient_of,
     call_rule,
     live_tensors,
+    of_its_own,
     sweep,
 )
 from symgrad.passes.loops.merge_loops import shared_loops
@@ -98,7 +99,9 @@ def hvp(y: Any, xs: Any, vs: Any) -> Any:
     with name_scope("hvp"):
         grads = gradients(y, sources)
         present = [g for g in grads if g is not None]
-        found = iter(push_forward(present, sources, given, outer_tensors()))
+        pushed = push_forward(present, sources, given, outer_tensors())
+        of_user = {v.node for v in given if v is not None}
+        found = iter([of_its_own(t, of_user) for t in pushed])
         products = [None if g is None else next(found) for g in grads]
         return unflatten(nest, tangents_or_zeros(sources, products))
 
@@ -164,7 +167,8 @@ def push_forward(
         for output, tangent in zip(node.outputs, results, strict=True):
             if tangent is not None:
                 found[output] = add(seeds[output], tangent) if output in seeds else tangent
-    return [found.get(y) for y in ys]
+    met = {*order}
+    return [of_its_own(found.get(y), met) for y in ys]
 
 
 def _tensors_on_the_way(

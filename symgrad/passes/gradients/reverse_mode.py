@@ -43,7 +43,13 @@ from symgrad.passes.gradients.arguments import (
     read_arguments,
     read_xs,
 )
-from symgrad.passes.gradients.sweep import ArrivedGradients, filled_from, live_tensors, sweep
+from symgrad.passes.gradients.sweep import (
+    ArrivedGradients,
+    filled_from,
+    live_tensors,
+    of_its_own,
+    sweep,
+)
 from symgrad.passes.rewrites.value_numbering import find_twins
 from symgrad.suggestions import known_as
 
@@ -143,7 +149,8 @@ def _gradients(call: GradientArguments, name: str) -> list[Tensor | None]:
         twin_of = find_twins(order, [*call.ys, *call.xs, *call.stops])
         arrived = ArrivedGradients(call.method, twin_of)
         sweep(call.ys, call.seeds, order, live, arrived, call.stops, outer)
-        found = [arrived.total(x) for x in call.xs]
+        met = {*order, *(t.node for t in call.stops)}
+        found = [of_its_own(arrived.total(x), met) for x in call.xs]
         _refuse_initial_values(call, found, outer)
         if call.unconnected is UnconnectedGradients.NONE:
             return found

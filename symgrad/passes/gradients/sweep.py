@@ -7,7 +7,7 @@ its op carries it on. What a rule returns is checked here. Arguments of a user's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
 from symgrad.errors import DTypeError, GraphError, ShapeError
@@ -17,6 +17,7 @@ from symgrad.graph.gradient_registry import gradient_rule, has_gradient
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.opdef import ARRIVED, DIFFERENTIATE, WANTED, takes_differentiate
 from symgrad.graph.operands import meet_shapes
+from symgrad.graph.ops.conversion import identity
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.masks import Term, add_masked, carry_masked, takes_mask
@@ -231,6 +232,15 @@ def filled_from(x: Tensor, value: int) -> Tensor:
     """Return a tensor of the shape of `x` that is `value` everywhere, derived from its node."""
     with derived_from(x.node):
         return filled_like(x, value)
+
+
+def of_its_own(g: Tensor | None, met: Set[Node]) -> Tensor | None:
+    """Return a tensor equal to `g` that is none of the program that is differentiated.
+
+    The gradient of a product by x is its other factor itself (`gradients/folding.py`), and whoever
+    then differentiates by the gradient, or stops it, does not mean all other uses of that factor.
+    """
+    return identity(g) if g is not None and g.node in met else g
 
 
 class building_gradient_of(derived_from):  # noqa: N801  # called as a function

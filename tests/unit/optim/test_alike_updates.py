@@ -70,6 +70,16 @@ def test_a_gradient_that_is_a_number_of_the_formula_is_no_other():
         np.testing.assert_array_equal(w.value, np.float32(0) - np.float32(0.1) * np.float32(0.1))
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_learning_rate_that_is_moved_itself_is_that_of_all(is_first):
+    rate = sg.variable(np.float32(0.5), name="rate")
+    others = [sg.variable(np.float32(i), name=f"w{i}") for i in range(1, 6)]
+    variables = [rate, *others] if is_first else [*others, rate]
+    loss = sum(w * w for w in variables)
+    sg.compile([], (), sg.optim.SGD(rate).minimize(loss, variables))()
+    assert [float(w.value) for w in (rate, *others)] == [0.0] * 6
+
+
 def test_the_formula_of_a_rule_of_a_user_is_built_for_each():
     class BySize(sg.optim.SGD):
         def _updates_of(self, g, w):

@@ -61,6 +61,30 @@ def test_zeros_of_the_user_are_not_taken_for_no_gradient(x):
     )
 
 
+def test_a_gradient_is_no_tensor_of_the_program(x):
+    w = sg.placeholder((3,), name="w")
+    (dx,) = sg.gradients(sg.sum(x * w), [x])
+    loss = sg.sum(dx * dx + w)
+    given = {x: np.ones(3, np.float32), w: np.array([4, 5, 6], np.float32)}
+    (by_dx,) = sg.gradients(loss, [dx])
+    np.testing.assert_array_equal(sg.run(by_dx, given), 2 * given[w])
+    (by_w,) = sg.gradients(loss, [w])
+    np.testing.assert_array_equal(sg.run(by_w, given), 2 * given[w] + 1)
+    (stopped,) = sg.gradients(loss, [w], stop_gradients=[dx])
+    np.testing.assert_array_equal(sg.run(stopped, given), np.ones(3))
+
+
+def test_a_tangent_is_no_tensor_of_the_program(x):
+    w, v = (sg.placeholder((3,), name=name) for name in "wv")
+    (ones,) = sg.gradients(sg.sum(x), [x])
+    (tangent,) = sg.jvp([x * w], [x], [ones])
+    of_x, of_w = sg.hvp(sg.sum(x * w), [x, w], [v, v])
+    given = {w: np.array([4, 5, 6], np.float32), v: np.ones(3, np.float32)}
+    for found, other in ((tangent, w), (of_x, v), (of_w, v)):
+        (by_found,) = sg.gradients(sg.sum(found * other), [found])
+        np.testing.assert_array_equal(sg.run(by_found, given), given[other])
+
+
 def test_a_product_with_another_gradient_is_built(x):
     with sg.gradient_override_map({"multiply": "negative"}):
         (dx,) = sg.gradients(sg.sum(sg.exp(x)), [x])
