@@ -240,7 +240,7 @@ _CONVERSIONS = (
         "turn_rate",
         "turn_rate",
         quotient,
-        lambda x, gap: x / gap,
+        lambda x, gap: np.where((x == 0) & (gap == 0), x, x / gap),
         (Real((3, 4)), Real((3, 4), 0.5, 2.0)),
         also=(((), ()), ((0, 3), (0, 3)), ((2, 1, 3), (2, 1, 3))),
     ),

@@ -41,6 +41,7 @@ from symgrad.codegen.loops.language import (
     StridedOperand,
     ZeroBorder,
 )
+from symgrad.codegen.loops.strided import PrefetchedPart
 from symgrad.graph.dtypes import BY_SHORT, DType
 
 Row = list[Any]
@@ -48,7 +49,7 @@ Row = list[Any]
 RECORDS: tuple[type[Any], ...] = (
     *(Kernel, Param, For, Fold, Prefix, Accumulator, Product, SortRows, Let, Store, Check),
     *(Const, Ref, Load, Op, Select, Cast, IndexValue, BinarySearch, Index, Quotient, Modulus),
-    *(StridedOperand, ZeroBorder, Blocking, Share),
+    *(StridedOperand, ZeroBorder, Blocking, Share, PrefetchedPart),
 )
 _STATEMENTS = {Let, Store, Check, For, Fold, Prefix, Product, SortRows}
 

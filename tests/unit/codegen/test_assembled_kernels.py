@@ -119,7 +119,7 @@ def test_a_statement_names_no_distance_that_no_instruction_takes():
 @pytest.mark.parametrize("rows", [9, 18, 27, 30])
 @pytest.mark.parametrize("packs", [False, True])
 def test_llvm_has_registers_for_what_a_statement_names(rows, packs):
-    kernel = _kernel_of(64, 16, 96)
+    kernel = _kernel_of(64, 16, 97)
     kernel = replace(
         kernel,
         rows=rows,

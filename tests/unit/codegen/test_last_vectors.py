@@ -79,9 +79,9 @@ def test_a_long_body_is_emitted_once_if_that_adds_little():
         ("x[i]", "y[i]", ""),
         ("y[i]", "y[i] = t0 y[2*i]", ""),
         ("x[i]", "x[i // 4]", ""),
-        ("y[i]", "y[i]", "asks"),
+        ("y[i]", "y[i]", "prefetches"),
     ],
-    ids=["in place", "apart", "divided", "asks"],
+    ids=["in place", "apart", "divided", "prefetches"],
 )
 def test_what_is_written_over_or_found_by_places_is_not_repeated(
     old: str, new: str, marks: str

@@ -26,7 +26,7 @@ def a_model() -> sg.Graph:
         with sg.name_scope(f"layer{number}"):
             hidden = sg.tanh(hidden @ sg.variable(np.eye(8, dtype=np.float32), name="w"))
     with sg.name_scope("loss"):
-        loss = sg.sum(hidden * 2.0)
+        loss = sg.sum(sg.sin(hidden))
     return sg.Graph(loss, updates=sg.optim.SGD(0.1).minimize(loss), name="model")
 
 
