@@ -61,6 +61,17 @@ class Scheduled:
     def target(self) -> Target:
         return self.machine.target
 
+    def keep_kernels_of(self, program: Program) -> None:
+        """Drop what is known of kernels that `program` has no more.
+
+        Their names are free, and the next pass may give them to kernels that it makes.
+        """
+        if self.alone or self.by_rows:
+            present = {kernel.name for kernel in program.kernels}
+            for name in {*self.alone, *self.by_rows} - present:
+                self.alone.pop(name, None)
+                self.by_rows.pop(name, None)
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramPass(Pass[Program, Scheduled, Program]):
@@ -292,4 +303,5 @@ def run_program_passes(program: Program, given: Scheduled, runner: PassRunner) -
     """Return `program` as the passes leave it, which can be emitted."""
     for row in runner.chosen(PROGRAM_PASSES):
         program = runner.apply(row, program, given)
+        given.keep_kernels_of(program)
     return program

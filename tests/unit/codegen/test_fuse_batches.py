@@ -14,6 +14,7 @@ from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.program import fuse_batches, fuse_products, passes
 from symgrad.codegen.program.language import Program
+from symgrad.codegen.schedule import parallelize as share_work
 from symgrad.codegen.schedule.fuse_batches import (
     MatrixBatch,
     OfMatrix,
@@ -27,7 +28,8 @@ from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
 from symgrad.passes.table import Options
 from symgrad.runtime.executable import Executable
-from tests.support.floors import run_native
+from tests.support.floors import run_native, run_variants
+from tests.support.fuzz_families import random_training, variant_in_turn
 
 BATCH = MatrixBatch((4,))
 FLAT = """kernel @flat(in x: f32[256], out y: f32[256]) {
@@ -138,6 +140,32 @@ def test_what_is_known_of_kernels_that_are_no_more_is_not_of_what_has_their_name
     assert found.program.kernels == wanted.program.kernels
     results = [run_native(step, inputs).outputs for step in (found, wanted)]
     assert [a.tobytes() for a in results[0]] == [a.tobytes() for a in results[1]]
+
+
+def test_a_pass_is_told_of_kernels_of_the_program_alone(monkeypatch):
+    # A kernel that lays out panels had the name of one that fuse-products had replaced, and what
+    # threads do of that one was joined to the batch in its place.
+    seed = 1600111
+    graph, inputs = random_training(seed)
+    fuse = fuse_batches.fuse_by_batches
+    others: list[str] = []
+
+    def noted(
+        program: Program,
+        machine: Machine,
+        alone: Mapping[str, Kernel],
+        by_rows: Mapping[str, fuse_batches.RowKernel],
+    ) -> Program:
+        params = {kernel.name: len(kernel.params) for kernel in program.kernels}
+        others.extend({*alone, *by_rows} - params.keys())
+        others.extend(n for n in alone.keys() & params if len(alone[n].params) != params[n])
+        return fuse(program, machine, alone, by_rows)
+
+    monkeypatch.setattr(passes, "fuse_by_batches", noted)
+    monkeypatch.setattr(share_work, "UNCUT", 1)  # what is small is shared among threads, too
+    ways = [variant_in_turn(seed)]
+    assert run_variants(graph, inputs, ways, interprets=False) is None
+    assert others == []
 
 
 def test_what_is_read_of_all_matrices_stays_apart():
