@@ -15,6 +15,7 @@ import pytest
 from mpmath import mp, mpf
 
 import symgrad as sg
+from symgrad.graph.cube_roots import exact_cbrt
 from symgrad.graph.graph import Graph
 from tests.support.case import FLOATS, Array
 from tests.support.evaluators import EVALUATORS, evaluate_native, evaluate_reference
@@ -319,3 +320,16 @@ def test_a_function_of_numpy_builds_the_graph_of_ours(function, name):
 
     ours = Graph(getattr(sg, name)(*operands), [x])
     assert structurally_equal(Graph(function(*operands), [x]), ours)
+
+
+def test_cube_roots_of_the_interpreter_are_within_an_ulp():
+    random = np.random.default_rng(0)
+    x = random.standard_normal(20_000) * 10.0 ** random.integers(-300, 300, 20_000)
+    x = np.concatenate([x, -(np.arange(1.0, 400.0) ** 3), [5e-324, 1e-310, np.finfo(float).max]])
+    found = exact_cbrt(x)
+    exact = np.cbrt(x.astype(np.longdouble))
+    errors = np.abs((found.astype(np.longdouble) - exact) / np.spacing(np.abs(found)))
+    assert errors.max() < 1
+    given = np.array([0.0, -0.0, np.inf, -np.inf])
+    assert exact_cbrt(given).tobytes() == given.tobytes()
+    assert np.isnan(exact_cbrt(np.array([np.nan]))).all()

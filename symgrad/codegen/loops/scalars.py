@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symgrad.codegen.loops.language import Const
+from symgrad.graph.cube_roots import exact_cbrt
 from symgrad.graph.dtypes import DType, float64
 
 Array = NDArray[Any]
@@ -203,7 +204,7 @@ NUMPY_OPS: dict[str, Callable[..., Any]] = {
     "asinh": _in_double(np.arcsinh),
     "acosh": _in_double(np.arccosh),
     "atanh": _in_double(np.arctanh),
-    "cbrt": _in_double(np.cbrt),
+    "cbrt": _in_double(exact_cbrt),
     "hypot": _in_double(np.hypot),
     "eq": np.equal,
     "ne": np.not_equal,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.graph.build import apply
+from symgrad.graph.cube_roots import exact_cbrt
 from symgrad.graph.formulas import FloatExpr, body_of_formula
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import elementwise
@@ -148,7 +149,7 @@ def _cbrt_grad(node: Node, g: Tensor) -> Grads:
 cbrt_op = elementwise(
     "cbrt",
     infer=infer_same("cbrt", is_float),
-    reference=rounded_from_double(np.cbrt),
+    reference=rounded_from_double(exact_cbrt),
     grad=_cbrt_grad,
     body=one_call("cbrt"),
 )

@@ -61,7 +61,7 @@ def layers(*activations: Callable[[Tensor], Tensor], rows: int = 3, **options: A
 
 def moves(first: int, count: int) -> Step:
     """Return a step of `count` kernels that differ in sizes only."""
-    sizes = (16 * n + 3 for n in range(first, first + count))
+    sizes = (32 * n + 3 for n in range(first, first + count))
     variables = [sg.variable(np.ones(n, np.float32)) for n in sizes]
     return sg.compile([], variables[0], [(v, v - 0.5 * sg.tanh(v)) for v in variables])
 
@@ -111,9 +111,9 @@ def test_kernels_that_are_merged_are_not_known(store):
     few, others = moves(5, most), moves(50, most)
     assert len(known(few)) == len(few.executable.program.kernels) >= most
     assert known(others)
-    many = moves(5, most + 10)
+    many = moves(50, most + 10)
     assert len(known(many)) < 2  # those that are merged with others are not
-    again = moves(6, most + 10)
+    again = moves(51, most + 10)
     for step in (few, others, many, again):
         without, with_known = names(step)
         assert without == with_known

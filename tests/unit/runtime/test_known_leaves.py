@@ -136,8 +136,8 @@ def test_what_is_noted_but_gone_is_compiled_anew(store, emitted, forgets):
 def test_an_entry_that_is_full_is_begun_anew(store, emitted, monkeypatch):
     product()
     monkeypatch.setattr(known_leaves, "_MAX_NOTED", 1)
-    x, y = sg.placeholder((16, 72)), sg.placeholder((72, 40))
-    sg.compile([x, y], x @ y)
+    x, y = (sg.placeholder(shape, "float64") for shape in SHAPES)
+    sg.compile([x, y], x @ y)  # whose leaf functions are all others
     forget()
     noted = KnownLeaves(target_named("native"), 3)._noted
     assert noted is not None
