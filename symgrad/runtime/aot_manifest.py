@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import llvmlite.binding as llvm
 from numpy.typing import NDArray
 
 from symgrad.codegen.c_interface.abi import (
@@ -32,6 +31,7 @@ from symgrad.graph.aligned import ALIGNMENT
 from symgrad.graph.foreign_functions import ForeignFunction
 from symgrad.graph.types import TensorType
 from symgrad.records import dataclass
+from symgrad.runtime.host import host_architecture, missing_features, required_features
 
 FORMAT = 6
 # What is read of a manifest before the library has said that it is its own.
@@ -39,13 +39,6 @@ _NEEDED = {
     "name": str, "architecture": str, "features": list, "targets": list, "functions": list,
     "handles": list, "library": dict,
 }  # fmt: skip
-
-# What the levels of the x86-64 psABI add, by LLVM's names of features.
-_LEVEL_FEATURES = {
-    2: ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"),
-    3: ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
-    4: ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +170,6 @@ def failure_from_json(record: dict[str, Any]) -> Failure:
     return Failure(record["op"], record["axis"], source, tuple(record["checked"]))
 
 
-def required_features(target: Target) -> list[str]:
-    """Return what a CPU must have to run code for `target`, by LLVM's names."""
-    if target.name == "native":
-        return sorted(f[1:] for f in target.features.split(",") if f.startswith("+"))
-    return [f for level, fs in _LEVEL_FEATURES.items() if level <= target.level for f in fs]
-
-
 # -------------------------------------------------------------------------------------- nests
 
 
@@ -305,12 +291,10 @@ def _read_bytes(path: Path, what: str) -> bytes:
 
 
 def _check_machine(path: Path, manifest: dict[str, Any]) -> None:
-    architecture = llvm.get_default_triple().partition("-")[0]
+    architecture = host_architecture()
     if manifest["architecture"] != architecture:
         raise refuse(path, f"made for {manifest['architecture']}, this machine is {architecture}")
-    host = llvm.get_host_cpu_features()
-    features = map(str, manifest["features"])
-    missing = [f for f in features if not host.get(f, False)]
+    missing = missing_features([*map(str, manifest["features"])])
     if missing:
         made_for = ", ".join(map(str, manifest["targets"]))
         raise refuse(path, f"made for {made_for}, this CPU lacks {', '.join(missing)}")

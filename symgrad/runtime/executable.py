@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from symgrad.codegen.native.machine_code import CodeName, code_name
 from symgrad.codegen.native.objects import assembly_of, optimized_text
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.source_map import SourceMap
+from symgrad.codegen.target import Target
 from symgrad.compiler import (
     CompileOptions,
     Lowered,
@@ -52,6 +54,7 @@ from symgrad.passes.table import ALL_PASSES, Options
 from symgrad.records import replace
 from symgrad.runtime.entry import ArraySpec, LockUse, NativeEntry, Running, build_entry
 from symgrad.runtime.entry_code import REENTERED
+from symgrad.runtime.host import check_runs_here, why_not_here
 from symgrad.runtime.interrupts import interrupts, raise_interrupt
 from symgrad.runtime.numeric_failures import not_finite_error
 from symgrad.runtime.stored_program import (
@@ -198,7 +201,11 @@ class Executable:
         none_for_nothing: bool = True,
         as_list: bool = False,
     ) -> NativeEntry:
-        """Make the built-in functions that run this program."""
+        """Make the built-in functions that run this program, or refuse where it is for others."""
+        target = self.options.target
+        if why_not_here(target) is not None:
+            refuse = partial(_refuse, name, target)
+            return NativeEntry(refuse, lambda: refuse)
         return build_entry(
             name=name,
             step_address=self.code.address(STEP),
@@ -347,3 +354,7 @@ def _is_permuted(node: Node, built: Node) -> bool:
     """Return whether `node` reads an array of the sizes of that which `built` reads, in order."""
     sizes, known = node.inputs[0].type.static_shape, built.inputs[0].shape
     return all(isinstance(size, int) for size in known) and sorted(sizes) == sorted(known)
+
+
+def _refuse(name: str, target: Target, *_arrays: Any) -> None:
+    check_runs_here(name, target)

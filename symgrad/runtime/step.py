@@ -33,6 +33,7 @@ from symgrad.runtime.arguments import (
 from symgrad.runtime.choices import FORMATS, STAGES
 from symgrad.runtime.entry import NativeEntry
 from symgrad.runtime.executable import Executable
+from symgrad.runtime.host import check_runs_here
 from symgrad.runtime.output_nest import output_nest_of
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class Step(Immutable):
         self._takes_flat = input_nest == flatten((0,) * len(graph.inputs))[1]
         self._labels = input_labels(input_nest, graph.inputs)
         self._compiled: dict[tuple[tuple[str, int], ...], tuple[Executable, NativeEntry]] = {}
-        self._unknowns = _unknowns(graph)
+        names = (u for t in graph.inputs for n in t.shape for u in unknowns_of(n))
+        self._unknowns = list(dict.fromkeys(names))
         self._latest: Executable | None = None
         self._run: Callable[..., Any] = self._run_any
         self._run_flat_into: Callable[..., None] | None = None
@@ -277,6 +279,7 @@ class Step(Immutable):
         """Return the program for `arrays`, and these as it takes them."""
         if by_name:
             arrays = in_order(self.name, self._labels, arrays, by_name)
+        check_runs_here(self.name, self._options.target)
         flat = self._flat_arguments(arrays)
         return *self._agreed(resolve_sizes(self.name, self.graph.inputs, flat)), flat
 
@@ -394,7 +397,3 @@ class Step(Immutable):
                 self.name, f"there is no kernel {kernel!r} at stage {stage!r}", source=user_source()
             )
         return "".join(part.text for part in parts)
-
-
-def _unknowns(graph: Graph) -> list[str]:
-    return list(dict.fromkeys(u for t in graph.inputs for n in t.shape for u in unknowns_of(n)))

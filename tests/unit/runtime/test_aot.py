@@ -12,7 +12,8 @@ import pytest
 import symgrad as sg
 from symgrad.codegen.target import target_named
 from symgrad.runtime.aot_header import c_type, print_header
-from symgrad.runtime.aot_manifest import nest_from_json, print_manifest, required_features
+from symgrad.runtime.aot_manifest import nest_from_json, print_manifest
+from symgrad.runtime.host import required_features
 from tests.unit.codegen.test_abi import make_graphs, plan
 
 
