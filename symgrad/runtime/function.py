@@ -49,12 +49,12 @@ def compile(
     Results have the same bits whatever it is. No more threads run than there are such cores, and
     where other programs keep a core busy, one thread does what more would do no faster.
 
-    `target` is "native" or an x86-64 level; `opt_level` is that of LLVM's code generator, 0 to 3,
-    and 0 leaves out its middle end; `fast_math` allows rewrites that hold for real numbers only;
-    `cache` shares the machine code of equal programs, in files also with other processes. With
-    `check_numerics` a step looks whether all that it gives, and all new values of variables, are
-    finite. If not, it raises `NotFiniteError`, which names the op that made nan or infinity of
-    finite operands, and no variable has changed; what a `where` cuts off is no error.
+    `target` is "native", an x86-64 level or "aarch64"; code for another machine cannot be called.
+    `opt_level` is that of LLVM's code generator, 0 to 3, and 0 leaves out its middle end;
+    `fast_math` allows rewrites that hold for real numbers only; `cache` shares the machine code of
+    equal programs, in files also with other processes. With `check_numerics` all that a step gives,
+    and all new values of variables, must be finite. If not, it raises `NotFiniteError`, naming the
+    op that made nan or infinity of finite operands, and keeps the state; `where` may cut some off.
 
     `memory_limit` bounds `step.memory.arena_bytes`: what a step takes beside inputs, outputs,
     variables, constants and the tapes of loops without a bound. A program that takes more computes
