@@ -87,12 +87,13 @@ class Target:
     the latter alone leaves both when data take its place in the former. One that
     `meets_products_late` has a small product of a batch in no near cache when it gets there: the
     tiles of the one before prefetch it. One that `issues_few` instructions, four at a time, has
-    little to spare for more than two multiply-adds and a load. One that `gathers_slowly` loads
-    lanes by themselves in less time. One that brings panels late from the second-level cache
-    prefetches what lies `near_ahead` bytes further on, if not 0. One that `streams_stacks` stores
-    what a loop records past caches that do not hold it. One that `shares_slowly` waits long for
-    what its shared cache has. One that `shuffles_singly` has one unit for shuffles, which
-    multiplies as well; others put what is loaded into half a vector, too.
+    little to spare for more than two multiply-adds and a load; nor has one of AVX2, where a
+    multiply-add broadcasts no operand: 12 of them, a step of k, take 20 instructions. One that
+    `gathers_slowly` loads lanes by themselves in less time. One that brings panels late from the
+    second-level cache prefetches what lies `near_ahead` bytes further on, if not 0. One that
+    `streams_stacks` stores what a loop records past caches that do not hold it. One that
+    `shares_slowly` waits long for what its shared cache has. One that `shuffles_singly` has one
+    unit for shuffles, which multiplies as well; others put what is loaded into half a vector, too.
     """
 
     name: str
@@ -296,7 +297,8 @@ def target_named(name: str) -> Target:
     if name == "native":
         return _native()
     if name in _X86:
-        return Target(name, "x86_64-unknown-linux-gnu", *_X86[name])
+        is_avx2 = name == "x86-64-v3"
+        return Target(name, "x86_64-unknown-linux-gnu", *_X86[name], issues_few=is_avx2)
     if name == "aarch64":
         return Target(name, "aarch64-unknown-linux-gnu", *_AARCH64)
     known = ", ".join(TARGET_NAMES)
@@ -363,7 +365,7 @@ def _as_measured(target: Target, cpu: str) -> Target:
     is_zen, is_skylake = cpu in _ZEN_5, cpu in _SKYLAKE_SERVERS
     return replace(
         target, follows_pages=is_zen, includes_code=is_zen, meets_products_late=is_skylake,
-        issues_few=is_skylake, gathers_slowly=cpu in _GATHER_SLOWLY,
+        issues_few=is_skylake or target.level == 3, gathers_slowly=cpu in _GATHER_SLOWLY,
         near_ahead=_NEAR_AHEAD if is_skylake else 0, streams_stacks=is_skylake,
         shares_slowly=is_skylake, shuffles_singly=is_skylake,
     )  # fmt: skip

@@ -34,7 +34,7 @@ from symgrad.codegen.contract.plans.prefetching import (
     next_panel_prefetched,
     right_lines_a_step,
 )
-from symgrad.codegen.contract.plans.unrolling import is_even, turns_of
+from symgrad.codegen.contract.plans.unrolling import is_even, takes_steps, turns_of
 from symgrad.codegen.contract.prefetch_distances import (
     is_left_near,
     is_right_near,
@@ -301,13 +301,15 @@ def _goes_by_rows(plan: ContractPlan) -> bool:
 def _with_more_steps(plan: ContractPlan, kernel: Microkernel) -> Microkernel:
     """Return a microkernel with as many steps an iteration as any has, if it is assembled.
 
-    No elements are loaded ahead in registers of their own then.
+    No elements are loaded ahead in registers of their own then, so none have to be free.
     """
     steps = UNROLLED_STEPS
     more = replace(kernel, unrolled=steps, is_even=is_even(plan, steps))
     more = replace(more, steps_a_row=max(kernel.steps_a_row, steps) if kernel.steps_a_row else 0)
-    is_better = 1 < kernel.unrolled < steps and kernel.chains == 1 and is_assembled(more)
-    return more if kernel.left.target.issues_few and is_better else kernel
+    target = kernel.left.target
+    is_one = kernel.unrolled == 1 and (target.folds_broadcasts or not takes_steps(plan, target))
+    is_better = kernel.unrolled < steps and not is_one and kernel.chains == 1
+    return more if target.issues_few and is_better and is_assembled(more) else kernel
 
 
 def _told(plan: ContractPlan, stored: Elements) -> tuple[Told, ...]:

@@ -14,6 +14,7 @@ from symgrad.codegen import target as targets
 from symgrad.codegen.contract import Operand, plan_contract
 from symgrad.codegen.contract.elements import Elements
 from symgrad.codegen.contract.kernels import microkernel
+from symgrad.codegen.contract.kernels.assembled import is_assembled
 from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.plans.packing import packs_within
 from symgrad.codegen.contract.plans.plan import ContractPlan
@@ -25,7 +26,7 @@ from symgrad.graph.dtypes import DType
 from symgrad.graph.types import Array
 from symgrad.records import replace
 
-V4 = target_named("x86-64-v4")
+V3, V4 = target_named("x86-64-v3"), target_named("x86-64-v4")
 
 
 def told(target: Target, *, is_so: bool) -> Target:
@@ -82,6 +83,48 @@ def test_assembled_kernels_take_four_steps_an_iteration_however_few_registers_ar
     # One that LLVM selects keeps registers for what it loads ahead.
     other = replace(kernel, prefetches_next=True)
     assert _with_more_steps(plan, other).unrolled == 2
+
+
+def whole_kernel_of(plan: ContractPlan, target: Target) -> Microkernel:
+    return _with_more_steps(plan, kernel_of(plan, target))
+
+
+@pytest.mark.parametrize(("size", "met"), [(32, 0), (512, 0), (1024, 1)])
+def test_kernels_of_avx2_take_four_steps_although_no_register_is_free(size: int, met: int) -> None:
+    for target, expected in ((V3, 4), (replace(V3, issues_few=False), 1)):
+        plan = replace(plan_of(target, size, size), met=met)
+        assert (plan.tile_rows + 1) * plan.tile_columns // plan.lanes + 1 >= 15
+        kernel = whole_kernel_of(plan, target)
+        assert (kernel.unrolled, kernel.prefetches_apart) == (expected, expected == 4 and met > 0)
+        assert is_assembled(kernel)
+    # One that LLVM selects has no registers for what it would load ahead.
+    other = replace(kernel_of(plan, V3), prefetches_next=True)
+    assert _with_more_steps(plan, other).unrolled == 1
+    # And a product of few cycles is not worth more instructions, but for short loops.
+    assert whole_kernel_of(plan_of(V3, 64, 64), V3).unrolled == 1
+
+
+def test_an_iteration_of_avx2_has_20_instructions_a_step_and_six_to_go_on() -> None:
+    plan = plan_of(V3, 2048, 2048)
+    kernel = replace(whole_kernel_of(plan, V3), steps_a_row=0, prefetches_panel=False)
+    assert (kernel.rows, kernel.vectors) == (6, 2)
+    module = ir.Module()
+    microkernel.emit_microkernel(module, kernel)
+    loop = str(module).split("2:", 1)[1].split("jl 2b")[0]
+    assert loop.count("vfmadd231ps") == 4 * 12
+    assert loop.count("vbroadcastss") + loop.count("vmovups") == 4 * 8
+    around = ("addq", "leaq", "cmpq", "movq", "prefetch")
+    assert sum(map(loop.count, around)) <= 6
+
+
+def test_sums_of_avx2_that_go_on_with_a_packed_left_are_assembled() -> None:
+    # Sums of blocks of k go on where the one before ended.
+    for target, expected in ((V3, True), (V4, False)):
+        plan = replace(plan_of(target, 1024, 1024), pack_left="copy", block_k=512)
+        kernel = whole_kernel_of(plan, target)
+        assert kernel.resumes
+        assert kernel.has_packed_left
+        assert is_assembled(kernel) is expected
 
 
 @pytest.mark.isa("avx512f")

@@ -63,9 +63,10 @@ def is_assembled(kernel: Microkernel) -> bool:
     is_whole = kernel.columns % kernel.lanes == 0 or nbytes == _MASKED_BYTES
     is_loop = kernel.piece is None and not kernel.inner and not kernel.is_empty
     is_simple = is_loop and kernel.chains == 1 and can_prefetch(kernel) and _is_near(kernel)
-    # Measured: those that read a packed left and go on with sums take 1.03 times as long so, but
-    # where they prefetch it.
-    is_slower = kernel.resumes and kernel.has_packed_left and not kernel.left_near
+    # Measured with AVX-512: those that read a packed left and go on with sums take 1.03 times as
+    # long so, but where they prefetch it.
+    goes_on = kernel.resumes and kernel.has_packed_left and not kernel.left_near
+    is_slower = goes_on and target.folds_broadcasts
     has_vectors = registers_of(kernel) <= target.vector_registers
     has_registers = has_vectors and _named(kernel) <= _GENERAL_REGISTERS
     is_plain_loop = is_simple and not is_slower and has_registers

@@ -36,26 +36,38 @@ def _chains(sums: int, k: int, target: Target) -> int:
 def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     """Return how many steps of k an iteration takes, of a microkernel that holds `registers`.
 
-    Four where its loop is short: the exit of such a loop is never predicted, and the multiply-add
-    units wait for what follows a tile or a piece. It pays where a product takes long, or where a
-    processor issues few instructions, and where registers are left for the elements that LLVM then
-    loads ahead; two steps need fewer.
+    Four where that pays and registers are left for the elements that LLVM then loads ahead; two
+    steps need fewer.
     """
     is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
-    steps = plan.walked_piece if plan.walks_pieces else min(plan.k, plan.block_k)
-    is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
-    # What goes round a long loop takes instructions as well.
-    is_short = is_short or (steps > SHORT_LOOP and target.issues_few)
-    is_paid = plan.cycles >= UNROLLED_CYCLES or _is_counted(plan, steps, target)
-    if not is_short or not is_paid:
+    if not takes_steps(plan, target):
         return 1
-    left = target.vector_registers - registers
+    steps, left = _steps(plan), target.vector_registers - registers
     # What is left over of each piece is a loop, too.
     several = 2 if plan.walks_pieces and steps % UNROLLED_STEPS == 2 else UNROLLED_STEPS
     if left >= (4 if is_folded else 5):
         return several
     # AVX2 has no multiply-add that broadcasts its operand: an element takes one register more.
     return min(several, 2) if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
+
+
+def takes_steps(plan: ContractPlan, target: Target) -> bool:
+    """Return whether it pays that an iteration of a microkernel takes several steps of k.
+
+    That is where its loop is short: the exit of such a loop is never predicted, and the
+    multiply-add units wait for what follows a tile or a piece. And it is where a product takes
+    long, or where a processor issues few instructions.
+    """
+    steps = _steps(plan)
+    is_short = LEAST_UNROLLED <= steps <= SHORT_LOOP
+    # What goes round a long loop takes instructions as well.
+    is_short = is_short or (steps > SHORT_LOOP and target.issues_few)
+    return is_short and (plan.cycles >= UNROLLED_CYCLES or _is_counted(plan, steps, target))
+
+
+def _steps(plan: ContractPlan) -> int:
+    """Return how many steps of k a microkernel takes before something else follows."""
+    return plan.walked_piece if plan.walks_pieces else min(plan.k, plan.block_k)
 
 
 def _is_counted(plan: ContractPlan, steps: int, target: Target) -> bool:
