@@ -29,7 +29,8 @@ from symgrad.codegen.c_interface.module import emit_interface
 from symgrad.codegen.llvm.module import STEP, emit_module
 from symgrad.codegen.native.jit import emit_object, optimize
 from symgrad.codegen.program.polls import is_brief
-from symgrad.codegen.target import Target, bind_functions, target_named, without_matrix_unit
+from symgrad.codegen.target import Target, target_named, without_matrix_unit
+from symgrad.codegen.target_attributes import bind_functions
 from symgrad.codegen.team.fork import TEAM_FUNCTIONS, emit_team
 from symgrad.compiler import CompileOptions, Lowered, Prepared, lower_graph
 from symgrad.errors import CompileError, user_source

@@ -50,6 +50,13 @@ def kernel_of(plan: ContractPlan, target: Target) -> Microkernel:
     return _microkernel(plan, stored, stored, plan.tile_rows, plan.tile_columns, packs=False)
 
 
+@pytest.mark.parametrize("size", [512, 1024])
+def test_a_block_of_the_left_leaves_half_of_a_second_cache_of_512_kib(size: int) -> None:
+    for target, least, most in ((V3, 128 << 10, 256 << 10), (V4, 384 << 10, 640 << 10)):
+        plan = plan_of(target, size, size)
+        assert least <= plan.block_tiles * plan.tile_rows * plan.block_k * 4 <= most
+
+
 def test_a_right_that_is_in_no_near_cache_is_packed_by_the_first_tile_of_each_panel() -> None:
     assert not plan_of(V4, 1024, 1024).packs_late
     plan = plan_of(SLOW, 1024, 1024)

@@ -30,7 +30,8 @@ from symgrad.codegen.contract.kernels.register_tile import Microkernel
 from symgrad.codegen.contract.kernels.split import SplitKernel, emit_split_kernel
 from symgrad.codegen.contract.kernels.split_packing import SplitPacker, emit_split_packer
 from symgrad.codegen.contract.kernels.turned import TurnedKernel, emit_turned_kernel
-from symgrad.codegen.target import Target, bind_function
+from symgrad.codegen.target import Target
+from symgrad.codegen.target_attributes import bind_function
 
 Leaf = (
     Microkernel | DotKernel | PairKernel | MatrixKernel | SplitKernel | HeldKernel
