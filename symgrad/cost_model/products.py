@@ -55,6 +55,7 @@ SHORT_BLOCK = 192
 # long one costs little, and more code takes time to compile.
 UNROLLED_STEPS = 4
 LEAST_UNROLLED = 8
+LEAST_FILLED = 24  # with AVX2, without a register that is free: four iterations of four are slower
 SHORT_LOOP = 1024
 COUNTED_LOOP = 48  # of any product, where a processor issues few instructions: longer ones vary
 UNROLLED_CYCLES = 2**20

@@ -34,7 +34,7 @@ from symgrad.codegen.contract.plans.prefetching import (
     next_panel_prefetched,
     right_lines_a_step,
 )
-from symgrad.codegen.contract.plans.unrolling import is_even, takes_steps, turns_of
+from symgrad.codegen.contract.plans.unrolling import fills_iterations, is_even, turns_of
 from symgrad.codegen.contract.prefetch_distances import (
     is_left_near,
     is_right_near,
@@ -307,8 +307,8 @@ def _with_more_steps(plan: ContractPlan, kernel: Microkernel) -> Microkernel:
     more = replace(kernel, unrolled=steps, is_even=is_even(plan, steps))
     more = replace(more, steps_a_row=max(kernel.steps_a_row, steps) if kernel.steps_a_row else 0)
     target = kernel.left.target
-    is_one = kernel.unrolled == 1 and (target.folds_broadcasts or not takes_steps(plan, target))
-    is_better = kernel.unrolled < steps and not is_one and kernel.chains == 1
+    takes_several = kernel.unrolled > 1 or fills_iterations(plan, target)
+    is_better = kernel.unrolled < steps and takes_several and kernel.chains == 1
     return more if target.issues_few and is_better and is_assembled(more) else kernel
 
 

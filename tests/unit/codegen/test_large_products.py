@@ -96,7 +96,7 @@ def whole_kernel_of(plan: ContractPlan, target: Target) -> Microkernel:
     return _with_more_steps(plan, kernel_of(plan, target))
 
 
-@pytest.mark.parametrize(("size", "met"), [(32, 0), (512, 0), (1024, 1)])
+@pytest.mark.parametrize(("size", "met"), [(32, 0), (64, 0), (512, 0), (1024, 1)])
 def test_kernels_of_avx2_take_four_steps_although_no_register_is_free(size: int, met: int) -> None:
     for target, expected in ((V3, 4), (replace(V3, issues_few=False), 1)):
         plan = replace(plan_of(target, size, size), met=met)
@@ -107,8 +107,11 @@ def test_kernels_of_avx2_take_four_steps_although_no_register_is_free(size: int,
     # One that LLVM selects has no registers for what it would load ahead.
     other = replace(kernel_of(plan, V3), prefetches_next=True)
     assert _with_more_steps(plan, other).unrolled == 1
-    # And a product of few cycles is not worth more instructions, but for short loops.
-    assert whole_kernel_of(plan_of(V3, 64, 64), V3).unrolled == 1
+
+
+def test_loops_of_few_steps_of_avx2_take_one_at_a_time() -> None:
+    for k, expected in ((16, 1), (23, 1), (24, 4)):
+        assert whole_kernel_of(plan_of(V3, 48, k), V3).unrolled == expected
 
 
 def test_an_iteration_of_avx2_has_20_instructions_a_step_and_six_to_go_on() -> None:

@@ -6,6 +6,7 @@ from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.target import Target
 from symgrad.cost_model.products import (
     COUNTED_LOOP,
+    LEAST_FILLED,
     LEAST_UNROLLED,
     SHORT_LOOP,
     SPARE_REGISTERS,
@@ -40,7 +41,7 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     steps need fewer.
     """
     is_folded = target.architecture == "x86_64" and target.has_fma  # loads, by multiply-adds
-    if not takes_steps(plan, target):
+    if not _takes_steps(plan, target):
         return 1
     steps, left = _steps(plan), target.vector_registers - registers
     # What is left over of each piece is a loop, too.
@@ -51,7 +52,7 @@ def _unrolled(plan: ContractPlan, registers: int, target: Target) -> int:
     return min(several, 2) if is_folded and left >= (2 if target.vector_bytes == 64 else 3) else 1
 
 
-def takes_steps(plan: ContractPlan, target: Target) -> bool:
+def _takes_steps(plan: ContractPlan, target: Target) -> bool:
     """Return whether it pays that an iteration of a microkernel takes several steps of k.
 
     That is where its loop is short: the exit of such a loop is never predicted, and the
@@ -65,6 +66,15 @@ def takes_steps(plan: ContractPlan, target: Target) -> bool:
     return is_short and (plan.cycles >= UNROLLED_CYCLES or _is_counted(plan, steps, target))
 
 
+def fills_iterations(plan: ContractPlan, target: Target) -> bool:
+    """Return whether iterations take several steps of k of which no register is free for loads.
+
+    So it is where a multiply-add broadcasts no operand, and a loop has enough of such iterations.
+    """
+    is_long = _steps(plan) >= LEAST_FILLED
+    return is_long and not target.folds_broadcasts and _takes_steps(plan, target)
+
+
 def _steps(plan: ContractPlan) -> int:
     """Return how many steps of k a microkernel takes before something else follows."""
     return plan.walked_piece if plan.walks_pieces else min(plan.k, plan.block_k)
@@ -74,11 +84,13 @@ def _is_counted(plan: ContractPlan, steps: int, target: Target) -> bool:
     """Return whether instructions around products take time that a small product notices.
 
     It is where a processor issues few instructions at a time, and loops are so short that what is
-    around them comes often. Such kernels are assembled: more code takes LLVM no time.
+    around them comes often, or where multiply-adds themselves leave none to spare. Such kernels are
+    assembled: more code takes LLVM no time.
     """
     is_float = plan.compute.is_float and plan.compute == plan.dtype
     is_plain = is_float and plan.method == "tile" and not plan.has_pieces
-    return target.issues_few and is_plain and steps <= COUNTED_LOOP
+    is_noticed = steps <= COUNTED_LOOP or not target.folds_broadcasts
+    return target.issues_few and is_plain and is_noticed
 
 
 def is_even(plan: ContractPlan, unrolled: int) -> bool:
