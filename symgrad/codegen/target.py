@@ -29,10 +29,10 @@ class MemoryHierarchy:
     `far_terms`, the same where each term of the left lies on another page, `window_terms` where
     they are those of windows, and `large_terms` where the shared cache does not hold the result;
     and `band_rows`, those of a result whose sums may be unfinished at a time. A sum goes on where
-    the block before ended, so its bits do not depend on these. `block_bytes` of the left are read
-    by each panel in turn. A processor that walks through memory by `followed_bytes` a step, or
-    more, does not fetch ahead by itself: what comes `steps_ahead` is prefetched, so that the
-    second-level cache has it then.
+    the block before ended, so its bits do not depend on these. `block_bytes` of a left that the
+    second-level cache does not hold are read by each panel in turn. A processor that walks through
+    memory by `followed_bytes` a step, or more, does not fetch ahead by itself: what comes
+    `steps_ahead` is prefetched, so that the second-level cache has it then.
     """
 
     line_bytes: int = 64

@@ -607,7 +607,7 @@ def test_rows_side_by_side_are_whole_vectors_where_a_vector_is_a_line():
 
 def test_a_plan_prints_as_one_line():
     plan = Case(128, 512, 784, rhs="columns").plan("x86-64-v3")
-    assert str(plan) == "tile(6x16) along n block(m=66, n=512, k=784) pack(rhs: transpose)"
+    assert str(plan) == "tile(6x16) along n block(m=128, n=512, k=784) pack(rhs: transpose)"
 
 
 def test_equal_shapes_have_equal_plans():

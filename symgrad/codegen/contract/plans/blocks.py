@@ -23,7 +23,9 @@ def choose_blocks(plan: ContractPlan, target: Target) -> ContractPlan:
     """Return `plan` with about as many tiles and panels in a block as their caches hold."""
     memory = target.memory
     line = plan.packed_steps * plan.compute.itemsize
-    band, tiles = plan.row_tiles, max(1, memory.block_bytes // (line * plan.tile_rows))
+    band, tiles = plan.row_tiles, max(1, memory.l2_bytes // (line * plan.tile_rows))
+    if tiles < band and not plan.left.column_digits:  # windows read the same elements several times
+        tiles = max(1, memory.block_bytes // (line * plan.tile_rows))
     if plan.pack_left == "windows":
         tiles = window_tiles(plan, memory)
     elif plan.has_pixels_in_place:
