@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from symgrad.codegen.contract.panel_width import panel_bytes
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, FindLeaf, KnownKernel, no_leaf
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.codegen.llvm.module import STEP, emit_module
@@ -128,7 +129,10 @@ def lower_graph(
 
     With these sizes it is `sized`, where that was found out before.
     """
-    told = replace(passes, fast_math=options.fast_math, checks_numerics=options.checks_numerics)
+    told = replace(
+        passes, fast_math=options.fast_math, checks_numerics=options.checks_numerics,
+        panel_bytes=panel_bytes(options.target),
+    )  # fmt: skip
     runner = PassRunner(told, PASSES)
     machine = Machine(options.target, options.threads)
     prepared = graph.graph if isinstance(graph, Prepared) else prepare_graph(graph, runner)

@@ -87,10 +87,12 @@ SPARE_OF_BLOCK = 0.25  # of its cache that a block may have more, rather than le
 SHORT_OPERAND = 8
 SHARE_OF_KEPT_ROWS = 0.25  # of the second-level cache, for sums until an epilogue has whole rows
 FEW_STREAMS = 2  # a result, or what it replaces and a bias: fewer than an optimizer has
-# What a loop reads in each iteration is packed before it, in panels of so many bytes: where rows of
-# a weight are several panels, so many rows of results are read for, and the loop runs so often.
+# What a loop reads in each iteration is packed before it, in panels of so many bytes unless tiles
+# are narrow: where rows of a weight are several such, a sum has so many bytes of terms, so many
+# rows of results are read for, and the loop runs so often.
 PANEL_BYTES = 256
 PACKED_STEP_BYTES = 512
+PACKED_TERM_BYTES = 256
 PACKED_ROWS = 4
 LEAST_PACKED_TRIPS = 4
 # Packing an element: a copy moves vectors, a transpose shuffles them, the others go one by one.

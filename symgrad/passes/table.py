@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, field
 from typing import Any, Generic, TypeVar
 
 from symgrad.config import settings
+from symgrad.cost_model.products import PANEL_BYTES
 from symgrad.errors import GraphError
 from symgrad.passes.rewrites.rewrite import Decision, Rewrite, Rewrites
 from symgrad.records import dataclass
@@ -67,8 +68,8 @@ class Options:
     its result, after each pass. `bisect` is the number of rewrites that are made, the first ones;
     `on_rewrite` is told of each, and `on_decision` of what was weighed. `fast_math` allows rules
     that hold only over the reals, and `checks_numerics` asks for checks of what a program gives
-    and stores. `verify` checks the result of each pass; for None it is as the
-    setting says.
+    and stores. Panels of weights that are made before loops have rows of `panel_bytes`, as suits a
+    machine. `verify` checks the result of each pass; for None it is as the setting says.
     """
 
     skip: Collection[str] = ()
@@ -79,6 +80,7 @@ class Options:
     on_decision: Callable[[Decision], None] | None = None
     fast_math: bool = False
     checks_numerics: bool = False
+    panel_bytes: int = PANEL_BYTES
     verify: bool | None = None
 
 
@@ -101,6 +103,7 @@ class PassRunner:
         self.rewrites = Rewrites(
             fast_math=options.fast_math,
             checks_numerics=options.checks_numerics,
+            panel_bytes=options.panel_bytes,
             limit=options.bisect,
             sink=options.on_rewrite,
             on_decision=options.on_decision,

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad import compiler
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Node, Tensor
 from symgrad.graph.reference import evaluate
@@ -62,14 +63,14 @@ def at_random(seed: int) -> Iterator[None]:
         patch.setattr(sink_sums, "_is_cheaper", lambda _stacked, _added: bool(rng.integers(2)))
         patch.setattr(carry_sums, "_is_cheaper", lambda *_prices: bool(rng.integers(2)))
         patch.setattr(prepack, "_pays", lambda _product, _rewrites: bool(rng.integers(2)))
-        patch.setattr(prepack, "PANEL_BYTES", 8)
+        patch.setattr(compiler, "panel_bytes", lambda _target: 8)
         yield
 
 
 def complaint(seed: int, fired: Counter[str]) -> str:
     """Return what is wrong with the program of a seed, '' if nothing is; count the rewrites."""
     graph, inputs = random_program(seed)
-    options = Options(on_rewrite=lambda r: fired.update([r.rule]), verify=True)
+    options = Options(on_rewrite=lambda r: fired.update([r.rule]), panel_bytes=8, verify=True)
     with at_random(seed):
         changed = optimize(legalise(prune_loops(merge_loops(graph))), options=options)
     wanted, found = evaluate(graph, inputs)[0], evaluate(changed, inputs)[0]
@@ -213,7 +214,7 @@ def _check_recurrence(cell: str, kind: str, trips: int, order: int) -> None:
     wanted, _ = evaluate(graph, _arrays())
     for seed in range(2):
         with at_random(seed):
-            changed = optimize(prune_loops(merge_loops(graph)))
+            changed = optimize(prune_loops(merge_loops(graph)), options=Options(panel_bytes=8))
         verify(changed)
         assert not _apart(wanted, evaluate(changed, _arrays())[0])
 
@@ -232,7 +233,7 @@ def test_native_code_computes_what_was_chosen_at_random(cell, kind):
 
 def test_every_pass_has_work_in_the_recurrences():
     fired: Counter[str] = Counter()
-    options = Options(on_rewrite=lambda r: fired.update([r.rule]))
+    options = Options(on_rewrite=lambda r: fired.update([r.rule]), panel_bytes=8)
     for cell in CELLS.values():
         given, outputs = _with_gradients(lambda *ts, c=cell: LOOPS["scan"](c, 4, *ts), 1)
         with at_random(1):

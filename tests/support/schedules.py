@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from symgrad import compiler
 from symgrad.codegen import kernel_costs
 from symgrad.codegen.contract import diagonal, unread
 from symgrad.codegen.contract.plans import (
@@ -64,12 +65,15 @@ def interleaved(vectors: int = max(VECTORS_IN_FLIGHT)) -> Iterator[None]:
 def packed() -> Iterator[None]:
     """Pack every weight that the products of a loop read, however small, in narrow panels."""
     numbers: dict[str, Any] = {
-        "PANEL_BYTES": 8,
         "PACKED_STEP_BYTES": 0,
+        "PACKED_TERM_BYTES": 8,
         "PACKED_ROWS": 1,
         "LEAST_PACKED_TRIPS": 0,
     }
-    with mock.patch.multiple(prepack, **numbers):
+    with (
+        mock.patch.multiple(prepack, **numbers),
+        mock.patch.object(compiler, "panel_bytes", return_value=8),
+    ):
         yield
 
 

@@ -31,7 +31,7 @@ from symgrad.cost_model.products import (
     LEAST_PACKED_TRIPS,
     PACKED_ROWS,
     PACKED_STEP_BYTES,
-    PANEL_BYTES,
+    PACKED_TERM_BYTES,
 )
 from symgrad.graph.build import derived_from, inside, with_attrs
 from symgrad.graph.compare import has_nested_graphs
@@ -66,11 +66,12 @@ def prepack(graph: Graph, rewrites: Rewrites) -> Graph:
         trips = trips_of(loop)
         if trips is not None and trips < LEAST_PACKED_TRIPS:
             return None
-        products = [p for p in _products(LoopView(loop)) if _pays(p, rewrites)]
-        found = [p for p in products if rewrites.allow(RULE, p.node)]
-        if not found:
+        found = _products(LoopView(loop), rewrites.panel_bytes)
+        products = [product for product in found if _pays(product, rewrites)]
+        allowed = [product for product in products if rewrites.allow(RULE, product.node)]
+        if not allowed:
             return None
-        new, extension = _with_panels(loop, inputs, found)
+        new, extension = _with_panels(loop, inputs, allowed)
         extensions[new] = extension
         return new
 
@@ -92,6 +93,7 @@ class _Product:
     kept: str
     out: str
     is_transposed: bool
+    panel_bytes: int
 
     @property
     def terms(self) -> int:
@@ -106,10 +108,10 @@ class _Product:
     @property
     def panel(self) -> int:
         """The columns of a panel."""
-        return PANEL_BYTES // self.weight.dtype.numpy.itemsize
+        return self.panel_bytes // self.weight.dtype.numpy.itemsize
 
 
-def _products(view: LoopView) -> list[_Product]:
+def _products(view: LoopView, panel_bytes: int) -> list[_Product]:
     """Return the products of a body with a matrix that is the same in each iteration."""
     fixed = set(view.body.inputs[view.changing :])
     found = []
@@ -120,7 +122,7 @@ def _products(view: LoopView) -> list[_Product]:
             first, second = node.inputs
             ways = [(first, spec.lhs, second, spec.rhs), (second, spec.rhs, first, spec.lhs)]
             found += [
-                _Product(node, weight, labels, own[at], own[1 - at], spec.out, at == 1)
+                _Product(node, weight, labels, own[at], own[1 - at], spec.out, at == 1, panel_bytes)
                 for other, labels, weight, own in ways
                 if weight in fixed and other not in fixed and len(own) == 2
                 for at in (0, 1)
@@ -145,7 +147,7 @@ def _pays(product: _Product, rewrites: Rewrites) -> bool:
         product.weight.dtype.is_float
         and step >= PACKED_STEP_BYTES
         and columns % product.panel == 0
-        and terms >= product.panel
+        and terms * product.weight.dtype.numpy.itemsize >= PACKED_TERM_BYTES
         and rows >= PACKED_ROWS
     )
     length = product.weight.type.static_shape[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from symgrad.cost_model.products import PANEL_BYTES
 from symgrad.graph.build import are_same, rebuild
 from symgrad.graph.node import Node, Tensor
 from symgrad.records import dataclass
@@ -48,8 +49,8 @@ class Rewrites:
     """The changes to one program. `limit` is the most that are made; `sink` is told of each.
 
     `fast_math` allows those that hold only over the reals, `checks_numerics` asks for those that
-    check what a program gives and stores. `on_decision` is told what has been
-    weighed, whether it led to a change or not.
+    check what a program gives and stores. Panels of weights have rows of `panel_bytes`.
+    `on_decision` is told what has been weighed, whether it led to a change or not.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class Rewrites:
         *,
         fast_math: bool = False,
         checks_numerics: bool = False,
+        panel_bytes: int = PANEL_BYTES,
         limit: int | None = None,
         sink: Callable[[Rewrite], None] | None = None,
         on_decision: Callable[[Decision], None] | None = None,
     ) -> None:
         self.fast_math = fast_math
         self.checks_numerics = checks_numerics
+        self.panel_bytes = panel_bytes
         self.count = 0
         # By tables of rules, the nodes to which none applies, whatever uses them: passes in turns
         # meet most nodes again.

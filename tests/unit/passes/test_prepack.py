@@ -66,6 +66,26 @@ def test_a_weight_that_is_multiplied_transposed_is_transposed_into_panels_before
     assert sorted(shapes) == [(1, 1024, 64), (16, 64, 64), (1024, 64)]
 
 
+@pytest.mark.parametrize(
+    ("target", "width"),
+    [("x86-64", 8), ("x86-64-v3", 16), ("x86-64-v4", 64), ("aarch64", 64)],
+)
+def test_panels_are_as_wide_as_tiles_of_two_vectors_where_registers_are_few(target, width):
+    outputs = scan_of(_step, [H], trips=4).outputs
+    text = compile([H, W, V], outputs, target=target, cache=False).ir("loops")
+    assert f"f32[{COLUMNS // width}, {TERMS}, {width}]" in text
+
+
+def test_narrow_panels_are_of_products_of_as_many_columns_and_terms_as_wide_ones():
+    narrow = Rewrites(panel_bytes=32)
+    graph = Graph(scan_of(_step, [H], trips=4).outputs, [H, W, V])
+    shapes = [t.type.static_shape for t in LoopView(_loop(prepack(graph, narrow))).body.inputs[1:]]
+    assert sorted(shapes) == [(128, 64, 8), (1024, 64)]
+    h, w = sg.placeholder((ROWS, 63)), sg.placeholder((63, COLUMNS))
+    graph = Graph(scan_of(lambda v: [(v @ w)[:, :63]], [h], trips=4).outputs, [h, w])
+    assert prepack(graph, narrow) is graph
+
+
 def test_two_products_with_one_weight_share_its_panels():
     def step(h: Tensor) -> list[Tensor]:
         first = sg.tanh(h @ W)
