@@ -17,4 +17,4 @@ Method = Literal["tile", "dot", "pairs", "matrix", "split", "held"]
 # the elements of two steps of k come in turns.
 Packing = Literal["none", "copy", "transpose", "gather", "lines", "pairs", "windows", "split"]
 # Along which axis the next product goes on where one ends.
-GoesOn = Literal["rows", "k"]
+GoesOn = Literal["rows", "columns", "k"]

@@ -68,17 +68,22 @@ class RowsMet:
     def _rows(self, tile: TilePlace) -> Iterator[tuple[ir.Value, ir.Value]]:
         """Yield, in a loop over the rows of the next tile, where each begins in what is met.
 
-        A row that is not full has others behind it, which may be prefetched as well.
+        Where products go on along columns it is the same tile of the next one. A row that is not
+        full has others behind it, which may be prefetched as well.
         """
         builder, plan = self._builder, self._plan
         across = index(plan.tile_columns) if plan.rows_first else index(0)
         start = tile.row if plan.rows_first else tile.below
+        is_within = plan.goes_on not in ("rows", "columns")
         if plan.goes_on == "rows":
             across, start = index(0), builder.add(tile.row, index(plan.rows))
-        column = at_most(builder, builder.add(tile.column, across), plan.columns)
+        if plan.goes_on == "columns":
+            across, start = index(plan.columns), tile.row
+        column = builder.add(tile.column, across)
+        column = column if plan.goes_on == "columns" else at_most(builder, column, plan.columns)
         with final_loop(builder, index(0), tile.rows) as i:
             row = builder.add(start, i)
-            row = row if plan.goes_on == "rows" else at_most(builder, row, plan.rows)
+            row = at_most(builder, row, plan.rows) if is_within else row
             m, n = (row, column) if plan.vector_axis == "n" else (column, row)
             first = builder.mul(i, index(plan.met))
             for number, address in enumerate(self._meets(builder, m, n)):

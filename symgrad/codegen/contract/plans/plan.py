@@ -43,17 +43,17 @@ class ContractPlan:
     `prefetches_block` a part of what both operands have in the next block of k, and others the
     rest; so it is with `next_steps` where rows of both are steps of k, and with `next_source` for
     what the next panel is packed from, where that is packed late and no near cache has it. The next
-    product of a loop around may begin behind all rows of this one, or all steps of k, as `goes_on`
-    says: then what that one reads, and its epilogue touches, is prefetched. An epilogue meets `met`
-    elements for each one of the result that are in memory and no near cache: the next are
-    prefetched. The right of the next product of a loop around begins `next_right` elements behind
-    this one, left and result `next_sides`: each is prefetched where this one is packed or read, but
-    for 0, or by all tiles of one that `prefetches_product`. A panel of the right that `packs_late`
-    is packed when its first tile reads it, not before all. Where nothing is done with results a
-    tile is stored where they are, rows `result_row` apart, past the caches with `is_streamed`.
-    Panels begin anew every `part_columns` columns, or tiles every `part_rows` rows, where threads
-    have as many each. Registers hold `lanes` elements of `compute`. It is estimated to take
-    `cycles`, the least of all ways.
+    product of a loop around may begin behind all rows, columns or steps of k of this one, as
+    `goes_on` says: then what that one reads, and its epilogue touches, is prefetched. An epilogue
+    meets `met` elements for each one of the result that are in memory and no near cache: the next
+    are prefetched. The right of the next product of a loop around begins `next_right` elements
+    behind this one, left and result `next_sides`: each is prefetched where this one is packed or
+    read, but for 0, or by all tiles of one that `prefetches_product`. A panel of the right that
+    `packs_late` is packed when its first tile reads it, not before all. Where nothing is done with
+    results a tile is stored where they are, rows `result_row` apart, past the caches with
+    `is_streamed`. Panels begin anew every `part_columns` columns, or tiles every `part_rows` rows,
+    where threads have as many each. Registers hold `lanes` elements of `compute`. It is estimated
+    to take `cycles`, the least of all ways.
     """
 
     m: int

@@ -14,6 +14,7 @@ from symgrad.codegen.contract.diagonal import with_diagonal
 from symgrad.codegen.contract.methods import GoesOn
 from symgrad.codegen.contract.plans.blocks import has_digits, with_kept_rows
 from symgrad.codegen.contract.plans.borders import with_borders
+from symgrad.codegen.contract.plans.panels_beside import has_panel_beside, loads_by_element
 from symgrad.codegen.contract.plans.parts import in_parts
 from symgrad.codegen.contract.plans.prefetching import (
     can_meet_next,
@@ -31,8 +32,6 @@ from symgrad.codegen.loops.index_arithmetic import even_run, step_within
 from symgrad.codegen.loops.language import (
     Check,
     Index,
-    Let,
-    Load,
     Product,
     Ref,
     Store,
@@ -107,6 +106,8 @@ def _planned(product: Product, target: Target) -> ContractPlan:
         borders = tuple(replace(border, absent=False) for border in borders)  # it is packed
     plan = with_borders(plan, borders)
     goes_on = _goes_on(product, plan)
+    if goes_on is None and has_panel_beside(product, plan, target):
+        goes_on = "columns"
     if goes_on is not None:
         # A microkernel prefetches one thing: here it is the next product, not the next panel.
         plan = replace(plan, prefetches_next=goes_on == "rows", prefetches_panel=False)
@@ -350,13 +351,6 @@ def _streams(product: Product) -> int:
     return len(stored | {load.buffer for load in loads_by_element(product)})
 
 
-def loads_by_element(product: Product) -> list[Load]:
-    """Return what the epilogue loads another element of for each of the product's."""
-    loads = (s.value for s in product.body if isinstance(s, Let) and isinstance(s.value, Load))
-    axes = product.rows[0], product.columns[0]
-    return [load for load in loads if all(map(load.index.coefficient, axes))]
-
-
 def places_to_prefetch(
     product: Product, plan: ContractPlan, target: Target
 ) -> list[tuple[str, Index]]:
@@ -368,7 +362,7 @@ def places_to_prefetch(
     along = _along(product, plan)
     stores = [s for s in product.body if isinstance(s, Store)]
     met = [(load.buffer, load.index) for load in loads_by_element(product)]
-    met += [(store.buffer, store.index) for store in stores]
+    met += [(s.buffer, s.index) for s in stores if plan.goes_on != "columns"]
     checked = {s.name for s in product.body if isinstance(s, Check)}  # known in the epilogue only
     places = [
         (buffer, index)
@@ -380,7 +374,7 @@ def places_to_prefetch(
     size, near = plan.rows * plan.columns * plan.compute.itemsize, target.memory.l2_bytes
     has_time = replace(plan, met=len(places)).steps_a_row > 0
     is_large = len(places) * size > near if has_time else size > 2 * near
-    return places if is_large or plan.goes_on == "rows" else []
+    return places if is_large or plan.goes_on in ("rows", "columns") else []
 
 
 def blocking_of(plan: ContractPlan) -> Blocking:
