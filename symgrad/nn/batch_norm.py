@@ -13,8 +13,8 @@ from symgrad.graph.ops.arithmetic import add, divide, multiply, subtract
 from symgrad.graph.ops.conversion import size_of
 from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.extrema import maximum
-from symgrad.graph.ops.reduction import any_zero
-from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
+from symgrad.graph.ops.marks import require_least
+from symgrad.graph.ops.structure import accumulator_dtype, reshape
 from symgrad.graph.ops.transcendental import rsqrt
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim
@@ -22,6 +22,7 @@ from symgrad.nn.deviations import moments_over
 from symgrad.nn.norms import parameter_along, scaled
 
 _OP = "batch_norm"
+_TOO_FEW = "training takes more than one element a channel, x: {x} has {size}"
 Updates = list[Any]  # an Update each, or pairs of tensors
 
 
@@ -64,6 +65,12 @@ def batch_norm(
     """
     x = float_operand(x)
     channels = normalize_axis(_OP, axis, x.ndim)
+    axes = tuple(a for a in range(x.ndim) if a != channels)
+    count = x.type.with_shape(tuple(x.shape[a] for a in axes)).size
+    if training:
+        # A last batch of one, of a size that was not known, has a variance of 0.
+        least = 2 if isinstance(count, int) else 1
+        x = require_least(x, count, least, _OP, _TOO_FEW)
     wide = cast(x, accumulator_dtype(x.dtype))
     running = [
         _statistic(n, s, wide, channels) for n, s in (("mean", mean), ("variance", variance))
@@ -75,8 +82,6 @@ def batch_norm(
     if not training:
         normal = _by_running(wide, running, epsilon)
         return cast(scaled(normal, factor, offset), x.dtype), []
-    axes = tuple(a for a in range(x.ndim) if a != channels)
-    count = _count(x, axes)
     moments = moments_over(wide, axes)
     unbiased = multiply(moments.variance, _correction(count, wide))
     updates = [
@@ -103,18 +108,6 @@ def _by_running(x: Tensor, running: list[Tensor | None], epsilon: float) -> Tens
         missing = "mean" if mean is None else "variance"
         raise DTypeError(_OP, f"{missing} is None, which is for training", source=user_source())
     return multiply(subtract(x, mean), rsqrt(add(variance, epsilon)))
-
-
-def _count(x: Tensor, axes: Axes) -> Dim:
-    """Return how many elements there are for each channel; at least 2, as far as it is known."""
-    count = x.type.with_shape(tuple(x.shape[a] for a in axes)).size
-    if any_zero(x.type, axes) or count == 1:
-        raise ShapeError(
-            _OP,
-            f"training takes more than one element a channel, x: {x.type} has {count}",
-            source=user_source(),
-        )
-    return count
 
 
 def _correction(count: Dim, x: Tensor) -> Any:

@@ -21,8 +21,10 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import add, multiply, subtract
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.reduction import mean as mean_over
+from symgrad.graph.ops.reduction import sum as sum_over
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import Axes
+from symgrad.graph.sizes import at_most
 from symgrad.records import dataclass
 
 
@@ -38,12 +40,11 @@ class Deviations:
 def moments_over(x: Tensor, axes: Axes) -> Deviations:
     """Return the deviations of `x` from its mean over `axes`, and the mean of their squares.
 
-    No axis among `axes` may be known to be empty.
+    No axis among `axes` may be known to be empty; one that is found to be when the program is
+    called has no deviations.
     """
     # See Note [A mean in two parts].
-    ones = (1,) * x.ndim
-    pivots = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
-    pivot = stop_gradient(slice_axes(x, (0,) * x.ndim, pivots, ones))
+    pivot = stop_gradient(_first_of(x, axes))
     distance = mean_over(subtract(x, pivot), axes, keepdims=True)
     mean = add(pivot, distance)
     rounded = stop_gradient(mean)
@@ -55,3 +56,11 @@ def moments_over(x: Tensor, axes: Axes) -> Deviations:
     distance_of_mean = subtract(rest, constant)
     variance = subtract(squares, multiply(distance_of_mean, distance_of_mean))
     return Deviations(subtract(exact, rest), mean, variance)
+
+
+def _first_of(x: Tensor, axes: Axes) -> Tensor:
+    """Return the first element of `x` along `axes`, which stay with size 1: 0 where it has none."""
+    firsts = tuple(at_most(n, 1) if axis in axes else n for axis, n in enumerate(x.shape))
+    first = slice_axes(x, (0,) * x.ndim, firsts, (1,) * x.ndim)
+    maybe_empty = tuple(axis for axis in axes if not isinstance(firsts[axis], int))
+    return sum_over(first, maybe_empty, keepdims=True) if maybe_empty else first

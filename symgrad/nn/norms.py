@@ -15,6 +15,7 @@ from symgrad.graph.operands import as_tensor, cast, normalize_axes
 from symgrad.graph.ops.arithmetic import add, divide, multiply
 from symgrad.graph.ops.comparison import less_equal, where
 from symgrad.graph.ops.elementwise import float_operand, real_operand
+from symgrad.graph.ops.marks import match_shape
 from symgrad.graph.ops.reduction import any_zero
 from symgrad.graph.ops.reduction import mean as mean_over
 from symgrad.graph.ops.reduction import sum as sum_over
@@ -96,7 +97,7 @@ def parameter_along(op: str, name: str, values: Any, x: Tensor, axes: Axes) -> T
             source=user_source(),
         )
     wide = cast(given, x.dtype)
-    return along(wide, axes, x.ndim) if given.ndim else wide
+    return along(match_shape(wide, wanted), axes, x.ndim) if given.ndim else wide
 
 
 def _may_be(shape: Shape, wanted: Shape) -> bool:

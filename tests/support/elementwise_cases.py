@@ -14,7 +14,7 @@ from symgrad.graph import dtypes
 from symgrad.graph.build import apply
 from symgrad.graph.dtypes import DType
 from symgrad.graph.ops.conversion import size_of
-from symgrad.graph.ops.marks import match_shape_op, same_on_ranks
+from symgrad.graph.ops.marks import match_shape_op, require_least_op, same_on_ranks
 from symgrad.graph.ops.random import philox
 from symgrad.graph.ops.stand_in import after, linear_in
 from symgrad.graph.ops.turning import quotient
@@ -227,6 +227,14 @@ _CONVERSIONS = (
         lambda x: apply(match_shape_op, x, shape=(3,)),
         lambda x: x,
         (Real((3,)),),
+    ),
+    Case(
+        "require_least",
+        "require_least",
+        lambda x: apply(require_least_op, x, size=x.shape[0], least=1, problem="{x}"),
+        lambda x: x,
+        (Real((3,)),),
+        dtypes=_EVERY,
     ),
     Case(
         "after",

@@ -19,13 +19,14 @@ from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import iota, scatter_rows
 from symgrad.graph.ops.indexing import as_int64, take, take_along_axis
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.ordering import argsort, search
-from symgrad.graph.ops.reduction import max, min
-from symgrad.graph.ops.slicing import flip
+from symgrad.graph.ops.reduction import any, max, min
+from symgrad.graph.ops.slicing import concat, flip
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.public_ops import public
-from symgrad.graph.sizes import Dim
+from symgrad.graph.sizes import Dim, at_least, at_most
 
 
 @public(is_standard=True, functions=[np.searchsorted], known_as=["bucketize"])
@@ -70,10 +71,12 @@ def digitize(x: Any, bins: Any, /, right: bool = False) -> Tensor:
     edges = as_tensor(bins)
     side = "left" if right else "right"
     rising = _searched("digitize", edges, x, side, None)
-    if edges.shape[0] in (0, 1):
+    size = edges.shape[0]
+    if size in (0, 1):
         return rising
     falling = subtract(size_tensor(edges), _searched("digitize", flip(edges), x, side, None))
-    is_falling = greater(narrow(edges, 0, 0, 1), narrow(edges, 0, edges.shape[0] - 1, 1))
+    ends = at_most(size, 1)  # of edges that may turn out to be none
+    is_falling = any(greater(narrow(edges, 0, 0, ends), narrow(edges, 0, size - ends, ends)))
     chosen = broadcast_to(reshape(is_falling, (1,) * rising.ndim), rising.shape)
     return where(chosen, falling, rising)
 
@@ -187,6 +190,7 @@ def histogram(
     dtype = values.dtype if values.dtype.is_float else dtypes.float32
     values = cast(values, dtype)
     edges = _edges(values, bins, range, dtype)
+    edges = require_least(edges, edges.shape[0], 2, "histogram", "bins: {x} are no edges")
     count = edges.shape[0] - 1
     place = subtract(searchsorted(edges, values, side="right"), 1)
     first, last = (
@@ -206,16 +210,19 @@ def histogram(
 
 def _range_of(values: Tensor) -> Sequence[Any]:
     """Return the least and the greatest element: of none, as NumPy has it, 0 and 1."""
-    if values.shape[0] == 0:
-        return 0.0, 1.0
-    return min(values), max(values)
+    missing = at_least(1 - values.shape[0], 0)
+    if missing == 0:
+        return min(values), max(values)
+    bounds = (filled((missing,), bound, values.dtype) for bound in (0.0, 1.0))
+    low, high = (concat([values, bound]) for bound in bounds)
+    return min(low), max(high)
 
 
 def _edges(values: Tensor, bins: Any, range: Any, dtype: DType) -> Tensor:
     bins = without_axes(bins)
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer):
         edges = cast(as_tensor(bins), dtype)
-        if edges.ndim != 1 or edges.shape[0] in (0, 1):
+        if edges.ndim != 1:
             raise ShapeError("histogram", f"bins: {edges.type} are no edges", source=user_source())
         return edges
     if bins < 1:

@@ -1,4 +1,4 @@
-"""Identity ops that add a demand: on the gradient of their operand, its shape, or its ranks.
+"""Identity ops that add a demand: on the gradient of their operand, its shape, sizes or its ranks.
 
 `stop_gradient` and `identity`, which demand nothing, are elementwise ops and not here.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.errors import NoGradientError
+from symgrad.errors import NoGradientError, ShapeError, user_source
 from symgrad.graph.batch_rules import batch_to_shape
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
 from symgrad.graph.opdef import define
 from symgrad.graph.operands import as_tensor, meet_shapes
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import Dim, is_natural
 from symgrad.graph.structures import Map
 from symgrad.graph.types import Array, Shape, TensorType
 
@@ -97,6 +98,47 @@ match_shape_op = define(
     kernel=_match_shape_kernel,
     batch=batch_to_shape,
     gradient_mask="moved",  # a size of the gradient is written in another way
+    of_pairs="each",
+)
+
+
+def require_least(x: Tensor, size: Dim, least: int, op: str, problem: str) -> Tensor:
+    """Return `x`; raise a `ShapeError` about `op` unless `size` is `least` or more.
+
+    Where the size is unknown, that is checked when the program is called. In `problem`, `{x}`
+    stands for the type of `x` and `{size}` for the size.
+    """
+    if is_natural(size - least):
+        return x
+    if isinstance(size, int):
+        raise ShapeError(op, problem.format(x=x.type, size=size), source=user_source())
+    return apply(require_least_op, x, size=size, least=least, problem=problem)
+
+
+def _require_least_infer(x: TensorType, *, size: Dim, least: int, problem: str) -> TensorType:
+    if isinstance(size, int) and size < least:
+        raise ShapeError("require_least", problem.format(x=x, size=size))
+    return x
+
+
+def _require_least_reference(x: Array, *, size: Dim, least: int, problem: str) -> Array:
+    return x
+
+
+def _require_least_grad(_node: Node, g: Tensor, *, size: Dim, least: int, problem: str) -> Grads:
+    return (g,)
+
+
+def _require_least_kernel(_x: TensorType, *, size: Dim, least: int, problem: str) -> Map:
+    return _SAME_ELEMENT
+
+
+require_least_op = define(
+    "require_least",
+    infer=_require_least_infer,
+    reference=_require_least_reference,
+    grad=_require_least_grad,
+    kernel=_require_least_kernel,
     of_pairs="each",
 )
 

@@ -14,15 +14,19 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, made_by_numpy, normalize_axes
 from symgrad.graph.ops.arithmetic import add, isfinite, multiply, subtract
 from symgrad.graph.ops.comparison import equal, isnan, logical_not, where
+from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.extrema import clip, maximum
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import take_along_axis
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.ordering import sort
 from symgrad.graph.ops.reduction import sum
+from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.ops.whole_numbers import ceil, floor, round
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import at_least
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -117,12 +121,13 @@ def _quantile(
     if not x.dtype.is_float:
         x = cast(x, dtypes.float32)
     axes = normalize_axes(op, axis, x.ndim)
-    rows = sort(_rows(x, axes))
+    if op in ("quantile", "percentile"):
+        count = math.prod([x.shape[a] for a in axes], start=1)
+        x = require_least(x, count, 1, op, f"x: {{x}} has no elements along {axes}")
+    rows = sort(_some_of(_rows(x, axes)))
     shares = _shares(op, q, whole)
     size = rows.shape[-1]
-    if size == 0:
-        found = _of_nothing(op, x, axes, rows, shares)
-    elif skips_nan:
+    if skips_nan:
         found = _read_numbers(rows, as_tensor(shares), method)
     elif isinstance(size, int) and isinstance(shares, np.ndarray):
         found = _nan_where_one_is(rows, _read_known(rows, size, shares, method))
@@ -134,15 +139,12 @@ def _quantile(
     return expand_dims(result, axis=tuple(places)) if keepdims and places else result
 
 
-def _of_nothing(
-    op: str, x: Tensor, axes: Sequence[int], rows: Tensor, shares: Tensor | np.ndarray[Any, Any]
-) -> Tensor:
-    """Return nan for rows without elements, as NumPy does but for the quantile of any nan."""
-    if op in ("quantile", "percentile"):
-        raise ShapeError(op, f"x: {x.type} has no elements along {axes}", source=user_source())
-    count = math.prod(shares.shape, start=1)
-    nothing = add(sum(rows, -1, keepdims=True), math.nan)
-    return broadcast_to(nothing, (*rows.shape[:-1], count))
+def _some_of(rows: Tensor) -> Tensor:
+    """Return `rows`, each of nan if they have no elements, as a size that is not known may be 0."""
+    missing = at_least(1 - rows.shape[-1], 0)
+    if missing == 0:
+        return rows
+    return concat([rows, filled((*rows.shape[:-1], missing), math.nan, rows.dtype)], axis=-1)
 
 
 def _nan_where_one_is(rows: Tensor, found: Tensor) -> Tensor:

@@ -24,6 +24,23 @@ _MOST_LOOKED_AT = 64  # tensors that a column is made of
 
 
 @structural(
+    "concat(x, y) -> x, if y has no elements",
+    concat_op,
+    examples=(
+        lambda x: concat([x, x[:, :, :0]], axis=2),
+        lambda x, y: concat([x[:, 1:1], x, y[:, :0], y], axis=1),
+    ),
+)
+def _concat_of_nothing(node: Node) -> Tensor | None:
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int), "concat joins one axis"
+    kept = [part for part in node.inputs if part.shape[axis] != 0]
+    if len(kept) == len(node.inputs) or not node.output.type.is_static:
+        return None
+    return concat(kept or node.inputs[:1], axis=axis)
+
+
+@structural(
     "concat(slice(x), slice(x)) -> slice(x), if one lies behind the other",
     concat_op,
     operands=slice_op,
@@ -145,6 +162,7 @@ def _is_cheap(column: Tensor) -> bool:
 
 
 JOINS = (
+    _concat_of_nothing,
     _concat_of_slices,
     _concat_of_joined_axes,
     _concat_of_columns_first,

@@ -25,7 +25,12 @@ from symgrad.graph.ops.conversion import (
     stop_gradient,
     stop_gradient_op,
 )
-from symgrad.graph.ops.marks import match_shape_op, prevent_gradient, prevent_gradient_op
+from symgrad.graph.ops.marks import (
+    match_shape_op,
+    prevent_gradient,
+    prevent_gradient_op,
+    require_least_op,
+)
 from symgrad.graph.ops.slicing import flip, place_op, slice_axes, slice_op
 from symgrad.graph.ops.structure import (
     broadcast_to,
@@ -115,10 +120,18 @@ def _without_ones(shape: Shape) -> Shape:
     identity_op,
     stop_gradient_op,
     prevent_gradient_op,
-    examples=(identity, stop_gradient, prevent_gradient),
+    require_least_op,
+    examples=(
+        identity,
+        stop_gradient,
+        prevent_gradient,
+        lambda x: apply(require_least_op, x, size=3, least=1, problem="{x}"),
+    ),
 )
 def _mark(node: Node) -> Tensor | None:
-    return node.inputs[0]
+    # What is demanded of a size that is not known yet is found when it is.
+    is_open = node.definition is require_least_op and not isinstance(node.attrs["size"], int)
+    return None if is_open else node.inputs[0]
 
 
 @structural(

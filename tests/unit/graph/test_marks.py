@@ -9,7 +9,7 @@ from symgrad.errors import ShapeError
 from symgrad.graph.leaf import placeholder
 from symgrad.graph.node import Tensor
 from symgrad.graph.ops.arithmetic import square
-from symgrad.graph.ops.marks import match_shape
+from symgrad.graph.ops.marks import match_shape, require_least
 from tests.support.gradient_programs import (
     VECTOR,
     gradient_of,
@@ -30,3 +30,15 @@ def test_match_shape_refuses_known_sizes_that_differ_and_passes_gradients(x):
     g = gradient_of(matched, n)
     assert g.type == n.type
     np.testing.assert_array_equal(value_of(g, {n: VECTOR}), 2 * VECTOR)
+
+
+def test_require_least_refuses_what_is_too_small_as_soon_as_it_is_known(x):
+    problem = "{x} has {size} of axis 0"
+    assert require_least(x, 3, 3, "f", problem) is x
+    with pytest.raises(ShapeError, match=r"f: f32\[3\] has 2 of axis 0"):
+        require_least(x, 2, 3, "f", problem)
+    n = placeholder(("n",))
+    required = require_least(square(n), n.shape[0] - 1, 2, "f", problem)
+    np.testing.assert_array_equal(value_of(gradient_of(required, n), {n: VECTOR}), 2 * VECTOR)
+    with pytest.raises(ShapeError, match=r"f32\[2\] has 1 of axis 0"):
+        value_of(required, {n: VECTOR[:2]})
