@@ -15,6 +15,7 @@ from symgrad.graph.dtypes import DTypeLike, as_dtype
 from symgrad.graph.node import Tensor
 from symgrad.graph.operands import as_tensor, cast, normalize_axes
 from symgrad.graph.ops.arithmetic import divide, multiply
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.views import narrow
 from symgrad.graph.public_ops import public
@@ -72,6 +73,7 @@ def _frequencies(
     wanted = dtypes.float32 if dtype is None else as_dtype(dtype)
     if not wanted.is_float:
         raise DTypeError(op, f"{wanted.name} is no real floating dtype", source=user_source())
+    counted = require_least(counted, n, 1, op, "n must be 1 or more, it is {size}")
     wide = cast(counted, dtypes.float64)
     step = multiply(cast(as_tensor(n, dtypes.int64), dtypes.float64), float(d))
     return cast(divide(wide, step), wanted)

@@ -13,6 +13,7 @@ from symgrad.graph.node import Tensor
 from symgrad.graph.operands import cast, normalize_axis
 from symgrad.graph.ops.arithmetic import as_number, divide
 from symgrad.graph.ops.conversion import size_of
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.ops.transcendental import sqrt
@@ -54,11 +55,9 @@ def as_length(op: str, n: Any, name: str = "n") -> Dim:
     return length
 
 
-def require_numbers(op: str, x: Tensor, axis: int) -> None:
-    """Raise `ShapeError` for an axis without numbers, which has no transform."""
-    n = x.shape[axis]
-    if isinstance(n, int) and n == 0:
-        raise ShapeError(op, f"x: {x.type} has no numbers on axis {axis}", source=user_source())
+def require_numbers(op: str, x: Tensor, axis: int) -> Tensor:
+    """Return `x`; raise `ShapeError` for an axis without numbers, which has no transform."""
+    return require_least(x, x.shape[axis], 1, op, f"x: {{x}} has no numbers on axis {axis}")
 
 
 def resized(x: Tensor, axis: int, n: Dim) -> Tensor:

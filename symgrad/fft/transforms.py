@@ -149,7 +149,7 @@ def hermitian_along_axis(
 ) -> Tensor:
     """Return `n` real numbers, the inverse transform of numbers and their conjugates."""
     at = as_axis(op, axis, x)
-    require_numbers(op, x, at)
+    x = require_numbers(op, x, at)
     size = as_length(op, 2 * (x.shape[at] - 1) if n is None else n)
     scale = scale_of(op, norm, size, is_inverse=is_inverse)
     x, factor = split_scale(resized(x, at, size // 2 + 1), scale)
@@ -159,5 +159,4 @@ def hermitian_along_axis(
 def _of_length(op: str, x: Tensor, n: Any, axis: int) -> Tensor:
     if n is not None:
         return resized(x, axis, as_length(op, n))
-    require_numbers(op, x, axis)
-    return x
+    return require_numbers(op, x, axis)

@@ -16,6 +16,7 @@ from symgrad.graph.operands import as_tensor, promote_operands
 from symgrad.graph.ops.arithmetic import add
 from symgrad.graph.ops.convolution import conv_general
 from symgrad.graph.ops.elementwise import filled, float_operand
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.slicing import place, slice_axes
 from symgrad.graph.ops.structure import permute_dims, reshape
 from symgrad.graph.ops.unfolding import span_of
@@ -325,9 +326,7 @@ def conv_transpose(
     shape[_channels(layout)] = _taken(kernel, layout) * groups
     for axis, stride, span in zip(axes, steps, spans, strict=True):
         shape[axis] = (x.shape[axis] - 1) * stride + span
-        if x.shape[axis] == 0:
-            problem = f"axis {axis} of x: {x.type} has no elements"
-            raise ShapeError(op, problem, source=user_source())
+        x = require_least(x, x.shape[axis], 1, op, f"axis {axis} of x: {{x}} has no elements")
     operand = filled(tuple(shape), 0, x.dtype)
     forward = conv_general(
         operand, kernel, strides=steps, dilation=gaps, groups=groups, layout=layout
@@ -358,9 +357,7 @@ def _cut(op: str, y: Tensor, axes: Ints, cuts: Sequence[tuple[int, int]]) -> Ten
     for axis, (before, after) in zip(axes, cuts, strict=True):
         start[axis], size[axis] = before, y.shape[axis] - before - max(after, 0)
         whole[axis] = size[axis] + max(-after, 0)
-        left = size[axis]
-        if isinstance(left, int) and left < 1:
-            problem = f"padding leaves none of the {y.shape[axis]} results along axis {axis}"
-            raise ShapeError(op, problem, source=user_source())
+        problem = f"padding leaves none of the {y.shape[axis]} results along axis {axis}"
+        y = require_least(y, size[axis], 1, op, problem)
     kept = slice_axes(y, start, size, [1] * y.ndim)
     return place(kept, tuple(whole), (0,) * y.ndim, (1,) * y.ndim)

@@ -28,6 +28,7 @@ from symgrad.graph.ops.contraction import LABELS, contract
 from symgrad.graph.ops.elementwise import float_operand, real_operand
 from symgrad.graph.ops.extrema import minimum
 from symgrad.graph.ops.gathering import gather, iota
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.reduction import LEAST
 from symgrad.graph.ops.reduction import min as min_over
 from symgrad.graph.ops.reduction import sum as sum_over
@@ -272,7 +273,7 @@ def adaptive_avg_pool(x: Any, size: Any, *, layout: Layout = "NHWC") -> Tensor:
     Raises `ShapeError` for a size that does not fit `x`, and for an empty axis.
     """
     x = float_operand(x)
-    axes, wanted = _adaptive("adaptive_avg_pool", x, size, layout)
+    x, axes, wanted = _adaptive("adaptive_avg_pool", x, size, layout)
     window = _even_windows(x, axes, wanted)
     if window is not None:
         return avg_pool(x, window, layout=layout)
@@ -307,7 +308,7 @@ def adaptive_max_pool(x: Any, size: Any, *, layout: Layout = "NHWC") -> Tensor:
         array([3., 5.], dtype=float32)
     """
     x = _numbers("adaptive_max_pool", x)
-    axes, wanted = _adaptive("adaptive_max_pool", x, size, layout)
+    x, axes, wanted = _adaptive("adaptive_max_pool", x, size, layout)
     window = _even_windows(x, axes, wanted)
     if window is not None:
         return max_pool(x, window, layout=layout)
@@ -331,13 +332,11 @@ def _bounds(window: Tensor, size: Dim, count: int) -> tuple[Tensor, Tensor]:
     return begin, end
 
 
-def _adaptive(op: str, x: Tensor, size: Any, layout: Layout) -> tuple[Axes, Axes]:
+def _adaptive(op: str, x: Tensor, size: Any, layout: Layout) -> tuple[Tensor, Axes, Axes]:
     axes = axes_of_space(op, x, layout)
     for axis in axes:
-        if x.shape[axis] == 0:
-            problem = f"axis {axis} of x: {x.type} has no elements"
-            raise ShapeError(op, problem, source=user_source())
-    return axes, per_axis(op, "size", size, len(axes))
+        x = require_least(x, x.shape[axis], 1, op, f"axis {axis} of x: {{x}} has no elements")
+    return x, axes, per_axis(op, "size", size, len(axes))
 
 
 def _even_windows(x: Tensor, axes: Axes, wanted: Axes) -> Axes | None:

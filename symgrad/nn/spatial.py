@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.errors import ShapeError, user_source
 from symgrad.graph.given_arrays import without_axes
 from symgrad.graph.node import Tensor
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.unfolding import span_of
 from symgrad.graph.sizes import Dim, Size, at_least, divide
@@ -95,11 +96,13 @@ class PaddedWindows:
         low_of: list[Dim] = list(low)
         for axis, (before, after), span in zip(self.axes, self.pads, self.spans, strict=True):
             size = x.shape[axis] + before + after
-            if isinstance(size, int) and size < span:
-                given = f"{x.shape[axis]} in axis {axis} of x: {x.type}"
-                grown = f", {size} with padding" if size != x.shape[axis] else ""
-                problem = f"a window reaches over {span} elements, and there are {given}{grown}"
-                raise ShapeError(self.op, problem, source=user_source())
+            given = f"there are {size - before - after} in axis {axis} of x: {{x}}"
+            if not isinstance(size, int):
+                given = f"there are {{size}} in axis {axis} of x: {{x}}"
+            if size != x.shape[axis]:
+                given += ", with padding" if not isinstance(size, int) else ", {size} with padding"
+            problem = f"a window reaches over {span} elements, and {given}"
+            x = require_least(x, size, span, self.op, problem)
             low_of[axis], shape[axis] = before, size
         return place(x, tuple(shape), tuple(low_of), (1,) * x.ndim, value)
 

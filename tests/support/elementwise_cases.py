@@ -231,7 +231,9 @@ _CONVERSIONS = (
     Case(
         "require_least",
         "require_least",
-        lambda x: apply(require_least_op, x, size=x.shape[0], least=1, problem="{x}"),
+        lambda x: apply(
+            require_least_op, x, size=x.shape[0], least=1, about="f", problem="{x}", is_index=False
+        ),
         lambda x: x,
         (Real((3,)),),
         dtypes=_EVERY,

@@ -27,6 +27,8 @@ class OpenRow:
 _QUICK = {
     *("median", "nanmedian", "nanquantile", "quantile", "layer_norm", "standardize", "histogram"),
     *("histogram_edges", "digitize", "instance_norm", "group_norm", "batch_norm"),
+    *("split", "set", "fft", "fftfreq", "conv", "adaptive_avg_pool", "unique_values", "interp"),
+    *("conv_transpose", "pad"),
 }
 _ALONG = (
     *("sum", "prod", "mean", "max", "min", "any", "all", "std", "var", "ptp", "median", "nanmax"),
@@ -74,6 +76,18 @@ _OTHERS: tuple[tuple[str, tuple[int | str, ...], Build], ...] = (
     ("instance_norm", _IMAGE, lambda x: sg.nn.instance_norm(x)),
     ("group_norm", _IMAGE, lambda x: sg.nn.group_norm(x, 2)),
     ("batch_norm", ("n", 3, 2), _batch_norm),
+    ("split", ("n",), lambda x: sg.split(x, 2)[1]),
+    ("set", ("n", 3), lambda x: x.at[1].set(2.0)),
+    ("add", ("n", 3), lambda x: x.at[-2].add(x[0])),
+    ("fft", ("n", 3), lambda x: sg.real(sg.fft.fft(x, axis=0))),
+    ("fftfreq", ("n",), lambda x: sg.fft.fftfreq(x.shape[0])),
+    ("conv", _IMAGE, lambda x: sg.nn.conv1d(x, np.ones((2, 2, 3)), padding="SAME")),
+    ("conv", _IMAGE, lambda x: sg.nn.conv1d(x, np.ones((3, 2, 1)))),
+    ("conv_transpose", _IMAGE, lambda x: sg.nn.conv_transpose(x, np.ones((2, 2, 2)), padding=1)),
+    ("adaptive_avg_pool", _IMAGE, lambda x: sg.nn.adaptive_avg_pool(x, 2)),
+    ("unique_values", ("n",), lambda x: sg.unique_values(x, size=3)),
+    ("interp", ("n",), lambda x: sg.interp([0.0, 0.5], sg.sort(x), 2 * x)),
+    ("pad", ("n", 3), lambda x: sg.pad(x, [(2, 1), (0, 0)], mode="reflect")),
     ("matmul", ("n", 3), lambda x: x @ x.T),
     ("products", ("n", 3), lambda x: x.T @ x),
     ("trace", ("n", "n"), lambda x: sg.trace(x)),

@@ -16,6 +16,7 @@ from symgrad.graph.ops.elementwise import float_operand
 from symgrad.graph.ops.extrema import maximum as greater_of
 from symgrad.graph.ops.extrema import minimum as lesser_of
 from symgrad.graph.ops.gathering import gather
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.ordering import argsort, search
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to, reshape
@@ -41,7 +42,7 @@ def interp(
     """
     at, places, values = (float_operand(v) for v in (x, xp, fp))
     at, places, values = promote_operands("interp", at, places, values)
-    if places.ndim != 1 or values.ndim != 1 or places.shape[0] in (0,):
+    if places.ndim != 1 or values.ndim != 1 or places.shape[0] == 0:
         raise ShapeError(
             "interp", f"xp: {places.type}, fp: {values.type} are no points", source=user_source()
         )
@@ -52,6 +53,7 @@ def interp(
             f"{values.shape[0]} of fp: {values.type}",
             source=user_source(),
         )
+    places = require_least(places, places.shape[0], 1, "interp", "xp: {x} are no points")
     if period is not None:
         at, places, values = _repeated(at, places, values, cast(as_tensor(period), at.dtype))
         return _between(at, places, values)

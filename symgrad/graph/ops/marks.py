@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.errors import NoGradientError, ShapeError, user_source
+from symgrad.errors import IndexOutOfRangeError, NoGradientError, ShapeError, user_source
 from symgrad.graph.batch_rules import batch_to_shape
 from symgrad.graph.build import apply
 from symgrad.graph.node import Grads, Node, Tensor
@@ -102,34 +102,49 @@ match_shape_op = define(
 )
 
 
-def require_least(x: Tensor, size: Dim, least: int, op: str, problem: str) -> Tensor:
+def require_least(
+    x: Tensor, size: Dim, least: int, op: str, problem: str, *, is_index: bool = False
+) -> Tensor:
     """Return `x`; raise a `ShapeError` about `op` unless `size` is `least` or more.
 
     Where the size is unknown, that is checked when the program is called. In `problem`, `{x}`
-    stands for the type of `x` and `{size}` for the size.
+    stands for the type of `x` and `{size}` for the size. With `is_index` it is an
+    `IndexOutOfRangeError`.
     """
     if is_natural(size - least):
         return x
     if isinstance(size, int):
-        raise ShapeError(op, problem.format(x=x.type, size=size), source=user_source())
-    return apply(require_least_op, x, size=size, least=least, problem=problem)
+        refused = IndexOutOfRangeError if is_index else ShapeError
+        raise refused(op, problem.format(x=x.type, size=size), source=user_source())
+    return apply(
+        require_least_op, x, size=size, least=least, about=op, problem=problem, is_index=is_index
+    )
 
 
-def _require_least_infer(x: TensorType, *, size: Dim, least: int, problem: str) -> TensorType:
+def _require_least_infer(
+    x: TensorType, *, size: Dim, least: int, about: str, problem: str, is_index: bool
+) -> TensorType:
     if isinstance(size, int) and size < least:
-        raise ShapeError("require_least", problem.format(x=x, size=size))
+        refused = IndexOutOfRangeError if is_index else ShapeError
+        raise refused(about, problem.format(x=x, size=size))
     return x
 
 
-def _require_least_reference(x: Array, *, size: Dim, least: int, problem: str) -> Array:
+def _require_least_reference(
+    x: Array, *, size: Dim, least: int, about: str, problem: str, is_index: bool
+) -> Array:
     return x
 
 
-def _require_least_grad(_node: Node, g: Tensor, *, size: Dim, least: int, problem: str) -> Grads:
+def _require_least_grad(
+    _node: Node, g: Tensor, *, size: Dim, least: int, about: str, problem: str, is_index: bool
+) -> Grads:
     return (g,)
 
 
-def _require_least_kernel(_x: TensorType, *, size: Dim, least: int, problem: str) -> Map:
+def _require_least_kernel(
+    _x: TensorType, *, size: Dim, least: int, about: str, problem: str, is_index: bool
+) -> Map:
     return _SAME_ELEMENT
 
 

@@ -12,6 +12,7 @@ from symgrad.graph.operands import as_tensor, made_by_numpy
 from symgrad.graph.ops.arithmetic import remainder, subtract
 from symgrad.graph.ops.extrema import clip, minimum
 from symgrad.graph.ops.gathering import gather, iota
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.slicing import place
 from symgrad.graph.public_ops import public
 from symgrad.graph.sizes import Dim, at_least
@@ -84,9 +85,8 @@ def _placed(x: Tensor, widths: np.ndarray[Any, Any], value: Number) -> Tensor:
 
 def _extended(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
     size = x.shape[axis]
-    if size == 0:
-        problem = f"axis {axis} of x: {x.type} has no elements to extend it by"
-        raise ShapeError("pad", problem, source=user_source())
+    problem = f"axis {axis} of x: {{x}} has no elements to extend it by"
+    x = require_least(x, size, 1, "pad", problem)
     places = subtract(iota((size + (before + after),), 0), before)
     return gather(x, [_source(places, size, mode)], axis)
 

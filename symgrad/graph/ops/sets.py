@@ -21,6 +21,7 @@ from symgrad.graph.ops.complex_parts import imag, real
 from symgrad.graph.ops.counting import lexsort, size_tensor
 from symgrad.graph.ops.elementwise import filled
 from symgrad.graph.ops.gathering import gather, iota, scatter_rows
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.ordering import argsort, search, sort
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to, reshape
@@ -125,10 +126,9 @@ def _require_size(op: str, size: Dim | None) -> Dim:
 def _unique(op: str, x: Any, size: Dim | None, fill_value: Any) -> UniqueAll:
     x = as_tensor(x)
     size = _require_size(op, size)
+    x = require_least(x, x.size, 1, op, "x: {x} has no elements")
     flat = reshape(x, (-1,))
     count = flat.shape[0]
-    if count == 0:
-        raise ShapeError(op, f"x: {x.type} has no elements", source=user_source())
     order = _sorting_order(flat)
     in_order = gather(flat, [order], 0)
     before = concat([narrow(in_order, 0, 0, 1), narrow(in_order, 0, 0, count - 1)], axis=0)

@@ -18,6 +18,7 @@ from symgrad.graph.operands import (
     normalize_axis,
     refuse_tensors,
 )
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from symgrad.graph.public_ops import public
@@ -147,8 +148,9 @@ def _split_evenly(x: Tensor, sections: int, axis: int) -> list[Tensor]:
         )
     require_node_count("split", sections, "parts")
     part = divide(size, sections)
-    # The last part reaches to the end, so that a size which turns out not to divide is an error
-    # where the parts meet and not a lost element.
+    problem = f"axis {axis} of x: {{x}} does not divide into {sections} parts"
+    x = require_least(x, part * sections - size, 0, "split", problem)
+    # The last part reaches to the end: all together have the size of the axis.
     parts = [narrow(x, axis, part * i, part) for i in range(sections - 1)]
     return [*parts, narrow(x, axis, part * (sections - 1), size - part * (sections - 1))]
 

@@ -125,7 +125,9 @@ def _without_ones(shape: Shape) -> Shape:
         identity,
         stop_gradient,
         prevent_gradient,
-        lambda x: apply(require_least_op, x, size=3, least=1, problem="{x}"),
+        lambda x: apply(
+            require_least_op, x, size=3, least=1, about="f", problem="{x}", is_index=False
+        ),
     ),
 )
 def _mark(node: Node) -> Tensor | None:
