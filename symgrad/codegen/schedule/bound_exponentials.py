@@ -16,22 +16,23 @@
       t4: f32 = exp(t3)
       ...
 
-becomes the same with `t4: f32 = decay(t3)`, an operation less in each vector: a float less one that
-is not below it is not above 0, also rounded, or it is nan, where either is or both are the same
-infinity. Elements of x and what has been found are known as long as nothing stores to their
-buffers. No result changes.
+becomes the same with `t4: f32 = decay(t3)`, some operations less in each vector: a float less one
+that is not below it is not above 0, also rounded, or it is nan, where either is or both are the
+same infinity. So is its product by a positive constant, and what is chosen of it and of a constant
+that is not above 0, by the mask if the greatest is that of a mask (`row_maxima.py`). No result
+changes.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
+from symgrad.codegen.loops.formulas import Formula
 from symgrad.codegen.loops.language import (
     Atom,
-    Fold,
+    Const,
+    Expr,
     For,
-    Index,
     Kernel,
     Let,
     Load,
@@ -40,54 +41,10 @@ from symgrad.codegen.loops.language import (
     Ref,
     Select,
     Stmt,
-    Store,
 )
-from symgrad.codegen.loops.rewrite import buffers_used, statements, substitute_variable
-from symgrad.graph.dtypes import bool_
-from symgrad.records import dataclass, replace
-
-
-@dataclass(frozen=True, slots=True)
-class _Greatest:
-    """That a value is not below any element of `buffer` at `index`, `variable` below `extent`."""
-
-    buffer: str
-    index: Index
-    variable: str
-    extent: int
-
-    def bounds(self, load: Load, loop: For | Reduction) -> bool:
-        """Return whether what `loop` loads is one of these elements."""
-        along = Index(0, ((loop.var, 1),))
-        same = substitute_variable(self.index, self.variable, along)
-        return (load.buffer, load.index) == (self.buffer, same) and loop.extent <= self.extent
-
-
-class _KnownGreatest:
-    """What is known between the statements of a body: of values, and of elements in memory."""
-
-    def __init__(self, known: Mapping[str, _Greatest]) -> None:
-        self.values = dict(known)
-        self._elements: dict[tuple[str, Index], _Greatest] = {}
-
-    def meet(self, statement: Stmt) -> None:
-        """Learn from a statement, and forget what it stores to."""
-        _, stored = buffers_used((statement,))
-        self.values = {n: g for n, g in self.values.items() if g.buffer not in stored}
-        self._elements = {
-            place: greatest
-            for place, greatest in self._elements.items()
-            if stored.isdisjoint((place[0], greatest.buffer))
-        }
-        if isinstance(statement, Fold):
-            self.values.update(_greatest_of(statement))
-        elif isinstance(statement, Store) and isinstance(statement.value, Ref):
-            if (greatest := self.values.get(statement.value.name)) is not None:
-                self._elements[statement.buffer, statement.index] = greatest
-        elif isinstance(statement, Let) and isinstance(statement.value, Load):
-            load = statement.value
-            if (greatest := self._elements.get((load.buffer, load.index))) is not None:
-                self.values[statement.name] = greatest
+from symgrad.codegen.loops.rewrite import buffers_used, statements
+from symgrad.codegen.schedule.row_maxima import RowMaxima
+from symgrad.records import replace
 
 
 def bound_exponentials(kernel: Kernel) -> Kernel:
@@ -96,75 +53,76 @@ def bound_exponentials(kernel: Kernel) -> Kernel:
         isinstance(s, Let) and isinstance(s.value, Op) and s.value.name == "exp"
         for s in statements(kernel.body)
     )
-    return replace(kernel, body=_in_body(kernel.body, {})) if has_any else kernel
+    if not has_any:
+        return kernel
+    _, stored = buffers_used(kernel.body)
+    constant = frozenset(p.name for p in kernel.params) - stored
+    return replace(kernel, body=_in_body(kernel.body, RowMaxima(constant)))
 
 
-def _in_body(body: Sequence[Stmt], known: Mapping[str, _Greatest]) -> tuple[Stmt, ...]:
-    row = _KnownGreatest(known)
+def _in_body(
+    body: Sequence[Stmt], known: RowMaxima, differences: _Differences | None = None
+) -> tuple[Stmt, ...]:
+    """Return a body with what is `known` before it, which is then what is known behind it."""
     result: list[Stmt] = []
     for statement in body:
-        changed = statement
+        changed, inner = statement, None
         if isinstance(statement, For | Reduction):
-            _, stored = buffers_used((statement,))
-            kept = {n: g for n, g in row.values.items() if g.buffer not in stored}
-            changed = replace(statement, body=_in_body(_along(statement, kept), kept))
+            inner = known.inside(statement)
+            within = _in_body(statement.body, inner, _Differences(statement, inner))
+            changed = replace(statement, body=within)
+        elif differences is not None:
+            changed = differences.bounded(statement)
         result.append(changed)
-        row.meet(changed)
+        known.meet(changed, inner)
+        if differences is not None:
+            differences.meet(changed)
     return tuple(result)
 
 
-def _along(loop: For | Reduction, known: Mapping[str, _Greatest]) -> tuple[Stmt, ...]:
-    """Return the body of a loop with the exponentials of differences to what is `known`."""
-    values = {s.name: s.value for s in loop.body if isinstance(s, Let)}
+class _Differences:
+    """Values in a loop that are nan or not above 0: all of them, or those that a mask leaves."""
 
-    def is_below(atom: Atom) -> bool:
-        value = values.get(atom.name) if isinstance(atom, Ref) else None
-        if not isinstance(value, Op) or value.name != "sub":
-            return False
-        names = [argument.name for argument in value.args if isinstance(argument, Ref)]
-        load = values.get(names[0]) if len(names) == 2 and names[1] in known else None
-        return isinstance(load, Load) and known[names[1]].bounds(load, loop)
+    def __init__(self, loop: For | Reduction, known: RowMaxima) -> None:
+        self._loop, self._known = loop, known
+        self._loads: dict[str, Load] = {}
+        self._masks: dict[str, Formula | None] = {}
 
-    def changed(statement: Stmt) -> Stmt:
-        if not isinstance(statement, Let) or not isinstance(statement.value, Op):
+    def bounded(self, statement: Stmt) -> Stmt:
+        if not isinstance(statement, Let) or not isinstance(value := statement.value, Op):
             return statement
-        is_bounded = statement.value.name == "exp" and is_below(statement.value.args[0])
-        return (
-            replace(statement, value=replace(statement.value, name="decay"))
-            if is_bounded
-            else statement
-        )
+        is_bounded = value.name == "exp" and self._is_never_above(value.args[0])
+        return replace(statement, value=replace(value, name="decay")) if is_bounded else statement
 
-    return tuple(map(changed, loop.body))
+    def meet(self, statement: Stmt) -> None:
+        _, stored = buffers_used((statement,))
+        self._loads = {n: load for n, load in self._loads.items() if load.buffer not in stored}
+        if isinstance(statement, Let):
+            self._learn(statement.name, statement.value)
 
+    def _learn(self, name: str, value: Expr) -> None:
+        match value:
+            case Load():
+                self._loads[name] = value
+            case Op("sub", (Ref() as left, Ref() as right)):
+                load, greatest = self._loads.get(left.name), self._known.values.get(right.name)
+                if load is not None and greatest is not None and greatest.bounds(load, self._loop):
+                    self._masks[name] = greatest.mask_along(self._loop)
+            case Op("mul" | "div", (Ref() as scaled, Const() as by)) if by.value > 0:
+                self._copy(name, scaled)
+            case Op("mul", (Const() as by, Ref() as scaled)) if by.value > 0:
+                self._copy(name, scaled)
+            case Select(condition, Ref() as chosen, otherwise) if self._is_never_above(otherwise):
+                self._copy(name, chosen)
+                mask = self._masks.get(name)
+                if mask is not None and mask == self._known.formula(condition):
+                    self._masks[name] = None
 
-def _greatest_of(fold: Fold) -> Iterator[tuple[str, _Greatest]]:
-    """Yield the results of a fold that are the greatest of elements in memory."""
-    values = {s.name: s.value for s in fold.body if isinstance(s, Let)}
-    rows = zip(fold.accumulators, fold.items, fold.left, fold.right, fold.combined, strict=True)
-    for accumulator, item, left, right, combined in rows:
-        load = values.get(item.name) if isinstance(item, Ref) else None
-        if accumulator.identity.value != -math.inf or not isinstance(load, Load):
-            continue
-        if _is_maximum(fold, left, right, combined):
-            greatest = _Greatest(load.buffer, load.index, fold.var, fold.extent)
-            yield accumulator.name, greatest
+    def _copy(self, name: str, of: Ref) -> None:
+        if of.name in self._masks:
+            self._masks[name] = self._masks[of.name]
 
-
-def _is_maximum(fold: Fold, left: str, right: str, combined: Atom) -> bool:
-    """Return whether partial results are combined to the greater, and none is lost to a nan.
-
-    Where the right one was chosen if it is not below, a nan would be chosen, and then whatever is
-    next. A maximum that is nan beside nan stays so.
-    """
-    values = {s.name: s.value for s in fold.combine}
-    value = values.get(combined.name) if isinstance(combined, Ref) else None
-    sides = [Ref(name, combined.dtype) for name in (right, left)]
-    if isinstance(value, Select):
-        condition = value.condition
-        relation = values.get(condition.name) if isinstance(condition, Ref) else None
-        is_right = [value.chosen, value.otherwise] == sides
-        return is_right and relation == Op("gt", tuple(sides), bool_)
-    if isinstance(value, Op) and value.name == "max":
-        return list(value.args) in (sides, sides[::-1])
-    return False
+    def _is_never_above(self, atom: Atom) -> bool:
+        if isinstance(atom, Const):
+            return atom.value <= 0
+        return atom.name in self._masks and self._masks[atom.name] is None

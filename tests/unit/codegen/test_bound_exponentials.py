@@ -91,8 +91,130 @@ def test_what_is_stored_to_is_no_longer_known():
     assert "decay(t3)" in _bounded(written)
     before = written.replace("most[i] = m\n", "most[i] = m\n    x[128*i + 5] = 7.0\n")
     assert "exp(t3)" in _bounded(before)
-    inside = written.replace("y[128*i + j] = t4", "x[128*i + j] = t4")
+    loaded = "      t2: f32 = x[128*i + j]\n"
+    inside = written.replace(loaded, f"      x[128*i + j] = 3.0\n{loaded}")
     assert "exp(t3)" in _bounded(inside)
+    ordered = written.replace("vector(16) {", "ordered {").replace("y[128*i + j]", "x[128*i]")
+    assert ordered.count("ordered") == 1
+    assert "exp(t3)" in _bounded(ordered)
+    between = written.replace(loaded, f"{loaded}      x[128*i + j] = 3.0\n")
+    assert "exp(t3)" in _bounded(between)
+
+
+def test_exponentials_in_place_are_bounded_where_iterations_do_not_depend_on_each_other():
+    written = _ROWS.replace("in x: f32[4096]", "inout x: f32[4096]")
+    assert "decay(t3)" in _bounded(written.replace("y[128*i + j] = t4", "x[128*i + j] = t4"))
+
+
+# Scores that a causal mask leaves, scaled behind their maximum, which a loop of its own finds.
+_SCORES = """
+kernel @scores(inout x: f32[4096], in left: bool[4096], out most: f32[32], out w: bool[4096]) {
+  for i in 0..32 {
+    t0: i64 = index(i)
+    fold m: f32 = -inf for k in 0..128 lanes(32) {
+      t1: i64 = index(k)
+      t2: bool = ge(t0, t1)
+      t3: f32 = x[128*i + k]
+      t4: f32 = select(t2, t3, -inf)
+      yield t4
+    } combine (a) (b) {
+      c: bool = gt(b, a)
+      d: f32 = select(c, b, a)
+      yield d
+    }
+    most[i] = m
+  }
+  for j in 0..32 {
+    t5: f32 = most[j]
+    t6: bool = eq(t5, -inf:f32)
+    t7: f32 = select(t6, 0.0, t5)
+    t8: i64 = index(j)
+    for k in 0..128 vector(8) {
+      t9: i64 = index(k)
+      t10: bool = ge(t8, t9)
+      t11: f32 = x[128*j + k]
+      t12: f32 = sub(t11, t7)
+      t13: f32 = mul(t12, 0.125)
+      t14: f32 = select(t10, t13, -inf)
+      t15: f32 = exp(t14)
+      x[128*j + k] = t15
+    }
+  }
+}
+"""
+_IN_MEMORY = _SCORES.replace(
+    "t1: i64 = index(k)\n      t2: bool = ge(t0, t1)", "t2: bool = left[128*i + k]"
+).replace("t9: i64 = index(k)\n      t10: bool = ge(t8, t9)", "t10: bool = left[128*j + k]")
+
+
+@pytest.mark.parametrize("text", [_SCORES, _IN_MEMORY])
+def test_exponentials_of_masked_scores_are_bounded(text: str) -> None:
+    assert "t15: f32 = decay(t14)" in _bounded(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mul(t12, 0.125)", "mul(0.125, t12)"),
+        ("mul(t12, 0.125)", "div(t12, 8.0)"),
+        ("select(t10, t13, -inf)", "select(t10, t13, -1e9)"),
+        ("select(t6, 0.0, t5)", "select(t6, 7.0, t5)"),  # of a row of which nothing is left
+        ("sub(t11, t7)", "sub(t11, t5)"),
+        ("for k in 0..128 vector(8)", "for n in 0..64 vector(8)"),
+        ("for j in 0..32", "for j in 0..16"),
+    ],
+)
+def test_masked_scores_are_bounded_however_written(old: str, new: str) -> None:
+    text = _SCORES.replace(old, new)
+    if " n " in new:
+        first, _, second = text.rpartition(f"{new} {{")
+        text = f"{first}{new} {{{second.replace('(k)', '(n)').replace('+ k]', '+ n]')}"
+    assert text != _SCORES
+    assert "decay(t14)" in _bounded(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mul(t12, 0.125)", "mul(t12, -0.125)"),
+        ("mul(t12, 0.125)", "mul(t12, t11)"),
+        ("mul(t12, 0.125)", "add(t12, 0.125)"),
+        ("mul(t12, 0.125)", "div(0.125, t12)"),
+        ("select(t10, t13, -inf)", "select(t10, t13, 1.0)"),
+        ("select(t10, t13, -inf)", "select(t10, -inf, t13)"),  # what the mask does not leave
+        ("t10: bool = ge(t8, t9)", "t10: bool = gt(t9, t8)"),  # another mask
+        ("t8: i64 = index(j)", "t8: i64 = index(j + 1)"),
+        ("exp(t14)", "exp(t13)"),  # before the mask
+        ("select(t6, 0.0, t5)", "select(t6, t11, t5)"),
+        ("eq(t5, -inf:f32)", "eq(t5, 3.0:f32)"),  # 3 less than the greatest, 0, is not below
+        ("t5: f32 = most[j]", "t5: f32 = most[0]"),
+        ("t11: f32 = x[128*j + k]", "t11: f32 = x[128*j]"),
+        ("for i in 0..32", "for i in 0..16"),  # half of the rows have a greatest
+        ("for i in 0..32", "for i in 0..32 ordered"),
+        ("for j in 0..32", "for j in 0..32 ordered"),  # a row may have been stored to
+        ("select(t2, t3, -inf)", "select(t2, t3, 0.0)"),
+        ("  for j in 0..32", "  most[5] = -9.0\n  for j in 0..32"),
+        ("  for j in 0..32", "  x[700] = 9.0\n  for j in 0..32"),
+    ],
+)
+def test_other_masked_scores_are_not(old: str, new: str) -> None:
+    text = _SCORES.replace(old, new)
+    if "select(t6, t11" in new:
+        text = text.replace("t5: f32 = most[j]", "t5: f32 = most[j]\n    t11: f32 = x[128*j]")
+        text = text.replace(
+            "      t11: f32 = x[128*j + k]\n      t12: f32 = sub(t11,",
+            "      t21: f32 = x[128*j + k]\n      t12: f32 = sub(t21,",
+        )  # noqa: E501
+    assert text != _SCORES
+    assert "= exp(" in _bounded(text)
+
+
+def test_a_mask_that_is_stored_to_is_not_known():
+    text = _IN_MEMORY.replace("left[", "w[").replace("out w: bool", "inout w: bool")
+    assert "decay(t14)" in _bounded(text)
+    stored = text.replace("most[i] = m\n", "most[i] = m\n    w[128*i] = t9\n")
+    stored = stored.replace("    most[i] = m", "    t9: bool = eq(m, 0.0:f32)\n    most[i] = m")
+    assert "exp(t14)" in _bounded(stored)
 
 
 def _special_rows(dtype: str) -> np.ndarray:

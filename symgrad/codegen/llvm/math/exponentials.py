@@ -7,12 +7,18 @@ that rounds once.
 
 In float32, where lanes look up a table of powers of 2 (`tables.py`), n counts sixteenths (Tang
 1989): r is sixteen times smaller, and q has two terms instead of five. Then e**x is
-2**(n - k/16) * (t + t * p) for t = 2**(k/16) of the table and p = e**r - 1.
+2**(n - k/16) * (t + t * p) for t = 2**(k/16) of the table and p = e**r - 1. Where no x is large and
+no instruction scales, t has the power of 2 in its exponent before it is multiplied, as in glibc's
+expf: the table is that of t without k/16 where the exponent begins, to which the whole count of
+sixteenths is added, shifted to there.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
+
+import numpy as np
 
 from symgrad.codegen.llvm.math import coefficients as table
 from symgrad.codegen.llvm.math.floats import Floats
@@ -31,6 +37,7 @@ _TANH_ONE = {"f32": 9.5, "f64": 20.0}
 # is scaled by at most 0.29 / 0.71.
 _TANH_MIDDLE = 0.9
 _SIXTEENTHS = 16
+_RAISED = 63  # powers of 2 that keep e**-104 among the normal numbers of float32
 
 
 def _reduce(f: Floats, x: Real, n: Real) -> Real:
@@ -52,24 +59,26 @@ def emit_exp(f: Floats, x: Real) -> Real:
 
 def emit_decay(f: Floats, x: Real) -> Real:
     """Return e**x within 1.25 ulp for an x that is not above 0, or nan: bit for bit that of exp."""
-    return exp_of_pair(f, x, None, is_finite=True)
+    return exp_of_pair(f, x, None, is_small=True)
 
 
 def exp_of_pair(
-    f: Floats, x: Real, low: Real | None, *, halvings: int = 0, is_finite: bool = False
+    f: Floats, x: Real, low: Real | None, *, halvings: int = 0, is_small: bool = False
 ) -> Real:
     """Return e**(x + low) / 2**halvings for a `low` that is a rounding error of `x`, or none.
 
-    Where it `is_finite` for all x that there may be, none is limited.
+    Where no x that there may be is above 40, it `is_small`, and none is limited.
     """
     lowest, highest = _EXP_RANGE[f.dtype.short]
-    vanishes, x = _above_zero(f, x, lowest, math.inf if is_finite else highest)
+    vanishes, x = _above_zero(f, x, lowest, math.inf if is_small else highest)
     # What is halved is added to its reciprocal, or subtracted: that needs all digits.
     is_looked_up = has_lookup(f) and not halvings
+    if is_small and is_looked_up and not is_scaled_at_once(f):
+        return vanishes.choose(f.const(0.0), _raised(f, x, low) * 2.0**-_RAISED)
     e, n, n_word = (_by_sixteenths if is_looked_up else _by_ones)(f, x, low)
     if halvings:
         n, n_word = n - halvings, n_word - halvings
-    return scale_or_zero(f, e, (n, n_word), vanishes)
+    return scale_or_zero(f, e, (n, n_word), vanishes, is_small=is_small)
 
 
 def _by_ones(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Word]:
@@ -88,9 +97,38 @@ def _by_sixteenths(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Wo
     if low is not None:
         r = r + low
     part = looked_up(f, table.EXP2_SIXTEENTHS["f32"], place)
-    beyond = f.mul_add(r * r, f.polynomial(r, table.EXP_NEAR["f32"]), r)
+    e = _times_power(f, part, r)
     whole = sixteenths.floor_shifted(_SIXTEENTHS.bit_length() - 1)
-    return f.mul_add(part, beyond, part), n, whole
+    return e, n, whole
+
+
+def _raised(f: Floats, x: Real, low: Real | None) -> Real:
+    """Return e**(x + low) * 2**_RAISED, a normal number for x from -104 to 40.
+
+    A power of 2 changes no digit of a normal number: what rounds is the product that lowers it.
+    """
+    n, place, _ = f.nearest_piece(x, table.LOG2_E, _SIXTEENTHS)
+    r = _reduce(f, x, n)
+    if low is not None:
+        r = r + low
+    shift = f.digits - (_SIXTEENTHS.bit_length() - 1)
+    part = looked_up(f, _raised_sixteenths(shift), place)
+    # What `place` has above the count is shifted out of the word.
+    return _times_power(f, f.from_bits(f.bits(part) + (place << shift)), r)
+
+
+@cache
+def _raised_sixteenths(shift: int) -> tuple[float, ...]:
+    """Return 2**(k/16 + _RAISED), in whose bits k << `shift` is still to be added."""
+    powers = np.array(table.EXP2_SIXTEENTHS["f32"], np.float32) * np.float32(2.0**_RAISED)
+    counts = np.arange(_SIXTEENTHS, dtype=np.uint32) << np.uint32(shift)
+    return tuple((powers.view(np.uint32) - counts).view(np.float32).tolist())
+
+
+def _times_power(f: Floats, part: Real, r: Real) -> Real:
+    """Return part * e**r for a sixteenth of a power of 2 and what was left of x."""
+    beyond = f.mul_add(r * r, f.polynomial(r, table.EXP_NEAR["f32"]), r)
+    return f.mul_add(part, beyond, part)
 
 
 def _above_zero(f: Floats, x: Real, lowest: float, highest: float) -> tuple[LaneMask, Real]:
@@ -136,7 +174,7 @@ def emit_tanh(f: Floats, x: Real) -> Real:
     near = f.polynomial_by_pairs(square, square * square, table.TANH[f.dtype.short])
     near = f.mul_add(near * square, size, size)
     limited = f.clamp(size, 0.0, _TANH_ONE[f.dtype.short])
-    far = 1.0 - 2.0 / (exp_of_pair(f, limited + limited, None, is_finite=True) + 1.0)
+    far = 1.0 - 2.0 / (exp_of_pair(f, limited + limited, None, is_small=True) + 1.0)
     return f.copy_sign((size < _TANH_MIDDLE).choose(near, far), x)
 
 

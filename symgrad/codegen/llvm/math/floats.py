@@ -147,6 +147,14 @@ class Floats:
         half = ((k + 4 * self.bias) >> 1) - 2 * self.bias
         return x * self.power_of_two(half) * self.power_of_two(k - half)
 
+    def scale_down(self, x: Real, k: Word) -> Real:
+        """Return x * 2**k as `scale` does, bit for bit, for a k that is less than half the bias.
+
+        The first step is to where all are normal numbers, so the second one rounds, by a constant.
+        """
+        raised = self.bias // 2
+        return x * self.power_of_two(k + raised) * 2.0**-raised
+
     def is_infinite(self, x: Real) -> LaneMask:
         return self.absolute(x).equals(float("inf"))
 

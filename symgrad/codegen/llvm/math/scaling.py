@@ -1,7 +1,8 @@
 """Scaling by a power of two that is a float: an instruction where the target has it.
 
 AVX-512's takes any power, rounds once, and does not compute lanes that a mask leaves out. Elsewhere
-the power is multiplied in two steps (`Floats.scale`), which gives the same bits.
+the power is multiplied in two steps (`Floats.scale`), which gives the same bits, one of them by a
+constant where no result is large (`Floats.scale_down`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from symgrad.codegen.vectors import joined, part_of
 _PRESENT_ROUNDING = 4  # that of the control register
 
 
-def scale_or_zero(f: Floats, x: Real, n: tuple[Real, Word], vanishes: LaneMask) -> Real:
-    """Return x * 2**n, 0 where it vanishes, for x about 1 and n as a float and as a word."""
+def scale_or_zero(
+    f: Floats, x: Real, n: tuple[Real, Word], vanishes: LaneMask, *, is_small: bool = False
+) -> Real:
+    """Return x * 2**n, 0 where it vanishes, for x about 1 and n as a float and as a word.
+
+    It `is_small` if no n is half as large as the greatest exponent.
+    """
     power, word = n
     if not is_scaled_at_once(f):
-        return vanishes.choose(f.const(0.0), f.scale(x, word))
+        scaled = f.scale_down(x, word) if is_small else f.scale(x, word)
+        return vanishes.choose(f.const(0.0), scaled)
     builder, kept = f.builder, (~vanishes).value
     lanes = min(f.width, f.target.lanes(f.dtype.itemsize))
     parts = [
