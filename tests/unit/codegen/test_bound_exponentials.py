@@ -1,5 +1,7 @@
 """Exponentials of what is less the greatest of its row: where none overflows, and where one may."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.loops.verify import verify_kernel
+from symgrad.codegen.program.print import print_program
 from symgrad.codegen.schedule.bound_exponentials import bound_exponentials
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
+from symgrad.graph.graph import Graph
 from tests.support.floors import run_native
 from tests.support.row_programs import compiled_rows, row_program
 
@@ -204,7 +208,7 @@ def test_other_masked_scores_are_not(old: str, new: str) -> None:
         text = text.replace(
             "      t11: f32 = x[128*j + k]\n      t12: f32 = sub(t11,",
             "      t21: f32 = x[128*j + k]\n      t12: f32 = sub(t21,",
-        )  # noqa: E501
+        )
     assert text != _SCORES
     assert "= exp(" in _bounded(text)
 
@@ -261,3 +265,41 @@ def test_special_rows_are_as_numpy_has_them(dtype: str, target: str) -> None:
         e = np.exp(rows - np.fmax.reduce(rows, axis=1, keepdims=True))
         wanted = e / e.sum(1, keepdims=True)
     np.testing.assert_allclose(step(rows), wanted, rtol=2e-5, atol=1e-37)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("function", [sg.nn.sigmoid, sg.tanh])
+def test_exponentials_that_are_not_large_are_scaled_once_by_a_constant(
+    function: Callable[[sg.Tensor], sg.Tensor], target: str
+) -> None:
+    x, limit = sg.placeholder((64, 256), "float32"), "0x4056800000000000"  # 90
+    small, large = (sg.compile([x], f(x), target=target).ir("llvm") for f in (function, sg.exp))
+    assert [what in large for what in (limit, " = lshr <")] == [True, True]
+    assert [what in small for what in (limit, " = lshr <")] == [False, False]
+
+
+def _special_scores() -> list[np.ndarray]:
+    arrays = [np.random.default_rng(n).normal(size=(4, 128, 64)) for n in range(3)]
+    queries, keys, values = (array.astype(np.float32) for array in arrays)
+    queries[0] *= 1e3  # differences to the greatest that underflow
+    queries[1, ::3, 5], queries[1, 1::3, 5], keys[1, :, 5] = np.inf, -np.inf, 1.0
+    keys[1, 64:, 5] = -1.0
+    queries[2, 9], keys[2, 70] = np.nan, np.nan
+    queries[3], keys[3] = -3e38, 3e38  # all scores are -inf
+    return [queries, keys, values]
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_of_special_scores_has_the_same_bits(is_causal: bool) -> None:
+    q, k, v = (sg.placeholder((4, 128, 64), "float32", name=name) for name in "qkv")
+    graph = Graph([sg.nn.scaled_dot_product_attention(q, k, v, causal=is_causal)], [q, k, v])
+    bounded = compiled_rows(graph, ONE_THREAD)
+    plain = compiled_rows(graph, ONE_THREAD, "bound-exponentials")
+    texts = [print_program(step.program) for step in (bounded, plain)]
+    assert ["exp(" in text for text in texts] == [False, True]
+    assert ["decay(" in text for text in texts] == [True, False]
+    arrays = _special_scores()
+    (found,), (wanted,) = (run_native(step, arrays).outputs for step in (bounded, plain))
+    np.testing.assert_array_equal(found, wanted)
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_array_equal(found[3], 0.0)  # nothing is left of these rows

@@ -183,6 +183,6 @@ def emit_sigmoid(f: Floats, x: Real) -> Real:
 
     For x < 0 it is e**x / (1 + e**x), which does not overflow before the result is 0.
     """
-    e = emit_exp(f, -f.absolute(x))
+    e = emit_decay(f, -f.absolute(x))
     above = f.is_negative(x).choose(e, f.const(1.0))
     return above / (e + 1.0)
