@@ -10,6 +10,7 @@ from collections.abc import Mapping, Set
 
 from symgrad.codegen.loops.language import (
     Atom,
+    BinarySearch,
     Cast,
     Const,
     Expr,
@@ -28,16 +29,18 @@ _MOST_LEVELS = 8  # a value that is used twice at each level is there 2**8 times
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
+class ValueFormula:
     """An operation, the place in memory or the index that it reads, and what it is applied to."""
 
     name: str
     dtype: DType
     index: Index
-    terms: tuple[Formula | Const, ...]
+    terms: tuple[ValueFormula | Const, ...]
 
-    def substituted(self, variable: str, by: Index) -> Formula:
-        terms = [t.substituted(variable, by) if isinstance(t, Formula) else t for t in self.terms]
+    def substituted(self, variable: str, by: Index) -> ValueFormula:
+        terms = [
+            t.substituted(variable, by) if isinstance(t, ValueFormula) else t for t in self.terms
+        ]
         return replace(
             self, index=substitute_variable(self.index, variable, by), terms=tuple(terms)
         )
@@ -45,13 +48,13 @@ class Formula:
 
 def formula_of(
     atom: Atom, values: Mapping[str, Expr], constant: Set[str], levels: int = _MOST_LEVELS
-) -> Formula | None:
+) -> ValueFormula | None:
     """Return how `values` compute a value, None if it reads what is not in `constant` buffers."""
     value = values.get(atom.name) if isinstance(atom, Ref) else None
     heading = _heading(value, constant) if levels else None
     if value is None or heading is None:
         return None
-    terms: list[Formula | Const] = []
+    terms: list[ValueFormula | Const] = []
     for argument in arguments(value):
         if isinstance(argument, Const):
             terms.append(argument)
@@ -59,7 +62,7 @@ def formula_of(
             terms.append(term)
         else:
             return None
-    return Formula(*heading, tuple(terms))
+    return ValueFormula(*heading, tuple(terms))
 
 
 def _heading(value: Expr | None, constant: Set[str]) -> tuple[str, DType, Index] | None:
@@ -74,5 +77,5 @@ def _heading(value: Expr | None, constant: Set[str]) -> tuple[str, DType, Index]
             return "index", value.dtype, value.index
         case Load() if value.buffer in constant:
             return f"load {value.buffer}", value.dtype, value.index
-        case _:
+        case Load() | BinarySearch() | Const() | Ref() | None:
             return None

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.codegen.loops.formulas import Formula
+from symgrad.codegen.loops.formulas import ValueFormula
 from symgrad.codegen.loops.language import (
     Atom,
     Const,
@@ -86,7 +86,7 @@ class _Differences:
     def __init__(self, loop: For | Reduction, known: RowMaxima) -> None:
         self._loop, self._known = loop, known
         self._loads: dict[str, Load] = {}
-        self._masks: dict[str, Formula | None] = {}
+        self._masks: dict[str, ValueFormula | None] = {}
 
     def bounded(self, statement: Stmt) -> Stmt:
         if not isinstance(statement, Let) or not isinstance(value := statement.value, Op):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from symgrad.codegen.loops.formulas import Formula, formula_of
+from symgrad.codegen.loops.formulas import ValueFormula, formula_of
 from symgrad.codegen.loops.language import (
     Atom,
     Const,
@@ -54,7 +54,7 @@ class RowMaximum:
     buffer: str
     index: Index
     extent: int
-    mask: Formula | None
+    mask: ValueFormula | None
 
     def bounds(self, load: Load, loop: For | Reduction) -> bool:
         """Return whether what `loop` loads is one of these elements, if the mask leaves it."""
@@ -62,7 +62,7 @@ class RowMaximum:
         is_same = (load.buffer, load.index) == (self.buffer, same)
         return is_same and loop.extent <= self.extent
 
-    def mask_along(self, loop: For | Reduction) -> Formula | None:
+    def mask_along(self, loop: For | Reduction) -> ValueFormula | None:
         """Return the mask of what `loop` loads."""
         return None if self.mask is None else self.mask.substituted(_ELEMENT, _along(loop))
 
@@ -75,7 +75,7 @@ def _along(loop: For | Reduction) -> Index:
     return Index(0, ((loop.var, 1),))
 
 
-_Place = tuple[str, Index]
+_RowPlace = tuple[str, Index]
 
 
 class RowMaxima:
@@ -89,10 +89,10 @@ class RowMaxima:
         self._constant = constant
         self.values: dict[str, RowMaximum] = {}
         self.formulas: dict[str, Expr] = {}
-        self._elements: dict[_Place, RowMaximum] = {}
-        self._rows: dict[_Place, tuple[int, RowMaximum]] = {}
+        self._elements: dict[_RowPlace, RowMaximum] = {}
+        self._rows: dict[_RowPlace, tuple[int, RowMaximum]] = {}
 
-    def formula(self, atom: Atom) -> Formula | None:
+    def formula(self, atom: Atom) -> ValueFormula | None:
         """Return how a value is computed, None if that is not known or may change."""
         return formula_of(atom, self.formulas, self._constant)
 
