@@ -97,9 +97,9 @@ def _by_sixteenths(f: Floats, x: Real, low: Real | None) -> tuple[Real, Real, Wo
     if low is not None:
         r = r + low
     part = looked_up(f, table.EXP2_SIXTEENTHS["f32"], place)
-    e = _times_power(f, part, r)
+    beyond = _near_one(f, r)
     whole = sixteenths.floor_shifted(_SIXTEENTHS.bit_length() - 1)
-    return e, n, whole
+    return f.mul_add(part, beyond, part), n, whole
 
 
 def _raised(f: Floats, x: Real, low: Real | None) -> Real:
@@ -114,7 +114,8 @@ def _raised(f: Floats, x: Real, low: Real | None) -> Real:
     shift = f.digits - (_SIXTEENTHS.bit_length() - 1)
     part = looked_up(f, _raised_sixteenths(shift), place)
     # What `place` has above the count is shifted out of the word.
-    return _times_power(f, f.from_bits(f.bits(part) + (place << shift)), r)
+    power = f.from_bits(f.bits(part) + (place << shift))
+    return f.mul_add(power, _near_one(f, r), power)
 
 
 @cache
@@ -125,10 +126,9 @@ def _raised_sixteenths(shift: int) -> tuple[float, ...]:
     return tuple((powers.view(np.uint32) - counts).view(np.float32).tolist())
 
 
-def _times_power(f: Floats, part: Real, r: Real) -> Real:
-    """Return part * e**r for a sixteenth of a power of 2 and what was left of x."""
-    beyond = f.mul_add(r * r, f.polynomial(r, table.EXP_NEAR["f32"]), r)
-    return f.mul_add(part, beyond, part)
+def _near_one(f: Floats, r: Real) -> Real:
+    """Return e**r - 1 of what sixteenths leave."""
+    return f.mul_add(r * r, f.polynomial(r, table.EXP_NEAR["f32"]), r)
 
 
 def _above_zero(f: Floats, x: Real, lowest: float, highest: float) -> tuple[LaneMask, Real]:
