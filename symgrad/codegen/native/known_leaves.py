@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import marshal
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 
@@ -62,6 +62,16 @@ def _noted(store: ObjectStore, key: EntryKey) -> _Noted:
     return _Noted(store, key)
 
 
+@lru_cache(maxsize=16)
+def _declared(place: Hashable, made_for: str, version: str) -> dict[Leaf, ir.KnownFunction]:
+    """Return what was read of precompiled leaf functions of a place: programs share most of them.
+
+    What is gone from there since is one of those that are known and in no object: its program is
+    emitted anew (`machine_code.py`).
+    """
+    return {}
+
+
 class KnownLeaves:
     """The leaf functions that this compiler has made for a machine, before any program or since."""
 
@@ -79,12 +89,21 @@ class KnownLeaves:
 
     def find(self, leaf: Leaf) -> ir.KnownFunction | None:
         """Return how the function of a leaf is declared, None if it was not precompiled."""
-        stated = _stated(leaf)
-        kept = None
+        found = None
         if not self._there.is_empty and self._version is not None:
-            kept = self._there.read(self._key(stated))
+            declared = _declared(self._there.place, self._made_for, self._version)
+            found = declared.get(leaf) or self._read(leaf)
+            if found is not None and len(declared) < _MAX_NOTED:
+                declared[leaf] = found
+        if found is None and self._noted is not None:
+            found = self._noted.find(_stated(leaf))
+        return found
+
+    def _read(self, leaf: Leaf) -> ir.KnownFunction | None:
+        """Return how a leaf that was precompiled is declared, as its entry says."""
+        kept = self._there.read(self._key(_stated(leaf)))
         if kept is None:
-            return None if self._noted is None else self._noted.find(stated)
+            return None
         name, takes, digest = json.loads(kept)
         return ir.KnownFunction(name, tuple(takes), digest)
 

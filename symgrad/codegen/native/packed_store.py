@@ -15,7 +15,7 @@ import hashlib
 import mmap
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -109,6 +109,11 @@ class Precompiled:
         self._pack = _pack(_PACKS / pack_name(level)) if is_used and level is not None else None
         has_folder = self._store is not None and self._store.has_folder
         self.is_empty = not has_folder and not self._pack
+
+    @property
+    def place(self) -> Hashable:
+        """Which folder and file this is of."""
+        return self._store, self._pack
 
     @property
     def packaged(self) -> int:

@@ -119,6 +119,15 @@ def test_a_known_tile_whose_object_is_gone_is_made_anew(emitted, store, compiled
     assert len(compiled) == 1
 
 
+def test_programs_read_the_entry_of_a_known_tile_once(emitted, monkeypatch):
+    layer()
+    forget()
+    clear()
+    monkeypatch.setattr(KnownLeaves, "_read", lambda *_: pytest.fail("read again"))
+    layer()
+    assert not emitted
+
+
 def test_what_is_there_is_not_compiled_again(store, compiled):
     first = precompile([SAMPLE])
     assert first == Precompilation(len(compiled), len(compiled), is_whole=True)
