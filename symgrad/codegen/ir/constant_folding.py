@@ -31,21 +31,21 @@ _RELATIONS: dict[str, Relation] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-# What leaves its first operand as it is: the instruction, and its second operand.
+# By instructions, the second operand that leaves the first as it is, and that which makes it zero.
 _UNCHANGED = {
-    ("add", 0),
-    ("sub", 0),
-    ("mul", 1),
-    ("udiv", 1),
-    ("sdiv", 1),
-    ("shl", 0),
-    ("lshr", 0),
-    ("ashr", 0),
-    ("or", 0),
-    ("xor", 0),
-    ("and", -1),
+    "add": 0,
+    "sub": 0,
+    "mul": 1,
+    "udiv": 1,
+    "sdiv": 1,
+    "shl": 0,
+    "lshr": 0,
+    "ashr": 0,
+    "or": 0,
+    "xor": 0,
+    "and": -1,
 }
-_ALWAYS_ZERO = {("mul", 0), ("urem", 1), ("and", 0)}
+_ALWAYS_ZERO = {"mul": 0, "urem": 1, "and": 0}
 _COMMUTATIVE = {"add", "mul", "and", "or", "xor"}
 
 
@@ -59,9 +59,10 @@ def folded_binary(name: str, a: LLVMValue, b: LLVMValue) -> LLVMValue | None:
         a, right = b, left
     if right is None:
         return None
-    if (name, right) in _UNCHANGED:
+    # Compared, not looked up: symbolic sizes have no hash.
+    if right == _UNCHANGED.get(name):
         return a
-    return Constant(kind, 0) if (name, right) in _ALWAYS_ZERO else None
+    return Constant(kind, 0) if right == _ALWAYS_ZERO.get(name) else None
 
 
 def folded_comparison(
@@ -118,6 +119,6 @@ def _of_numbers(name: str, kind: IntType, left: int, right: int) -> LLVMValue | 
     if name in _DIVISIONS and right != 0:
         quotient = _DIVISIONS[name](_unsigned(kind, left), _unsigned(kind, right))
         return Constant(kind, _signed(kind, quotient))
-    if (name, right) in _UNCHANGED:
+    if right == _UNCHANGED.get(name):
         return Constant(kind, left)
-    return Constant(kind, 0) if (name, right) in _ALWAYS_ZERO else None
+    return Constant(kind, 0) if right == _ALWAYS_ZERO.get(name) else None

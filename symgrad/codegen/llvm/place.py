@@ -12,6 +12,7 @@ from dataclasses import field
 from symgrad.codegen import ir
 from symgrad.codegen.llvm.addresses import Addresses
 from symgrad.codegen.llvm.alike_kernels import AlikeKernels
+from symgrad.codegen.llvm.alike_products import emitted_product
 from symgrad.codegen.llvm.clock import LaunchClock
 from symgrad.codegen.llvm.kernels import declare_kernel, emit_kernel
 from symgrad.codegen.llvm.known_kernel import NONE_KNOWN, KnownKernel
@@ -63,6 +64,7 @@ class Functions:
             declared.lift_each([p.value(self.module) for p in self.known[name].lifted])
         elif name not in self.kernels:
             found = None if self.alike is None else self.alike.emitted(self.module, kernel)
+            found = found or emitted_product(self.module, kernel, self.target)
             self.kernels[name] = found or emit_kernel(self.module, kernel, name, self.target)
         return self.kernels[name]
 

@@ -73,9 +73,8 @@ _lock = held_over_forks()
 
 def product_plan(product: Product, target: Target) -> ContractPlan:
     """Return how `product` is computed on `target`: the same whenever it is asked for."""
-    key = _PlanKey(product, target)
-    plan = _plans.get(key)
-    return _kept(key, _planned(product, target)) if plan is None else plan
+    plan = _plans.get(_PlanKey(product, target))
+    return keep_plan(product, _planned(product, target), target) if plan is None else plan
 
 
 def hand_on_plan(product: Product, renamed: Product, target: Target) -> None:
@@ -85,12 +84,13 @@ def hand_on_plan(product: Product, renamed: Product, target: Target) -> None:
     """
     plan = _plans.get(_PlanKey(product, target))
     if plan is not None:
-        _kept(_PlanKey(renamed, target), plan)
+        keep_plan(renamed, plan, target)
 
 
-def _kept(key: _PlanKey, plan: ContractPlan) -> ContractPlan:
+def keep_plan(product: Product, plan: ContractPlan, target: Target) -> ContractPlan:
+    """Have a product computed as `plan` says, which is returned."""
     with _lock:
-        _plans[key] = plan
+        _plans[_PlanKey(product, target)] = plan
         if len(_plans) > _CACHE_SIZE:
             _plans.popitem(last=False)
     return plan

@@ -13,6 +13,8 @@ from symgrad.codegen.llvm.math.values import type_suffix
 
 Body = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
 
+_OWN = "sg."  # what the names of functions begin with that are made here
+
 
 def call_internal(
     builder: ir.IRBuilder,
@@ -45,4 +47,9 @@ def call_internal(
 
 def full_name(name: str, kind: ir.Type, *, inline: bool) -> str:
     """Return the name of the function `name` of a type, which says whether it is inlined."""
-    return f"sg.{name}.{type_suffix(kind)}" + ("" if inline else ".outlined")
+    return f"{_OWN}{name}.{type_suffix(kind)}" + ("" if inline else ".outlined")
+
+
+def is_internal(name: str) -> bool:
+    """Return whether a function of this name is the same in all modules that have it."""
+    return name.startswith(_OWN)

@@ -1,0 +1,182 @@
+"""Template instantiation of products: of those that differ in how many rows or terms they have.
+
+    product s: f32 for i in 0..37, j in 0..128 sum k in 0..64 of x[...] * w[...] { ... }
+        ->  that of 0..41 rows, with the numbers of this one
+
+A step that is compiled for batch after batch has the same products again, with more rows or more
+terms. One on each path of the emitter is emitted with symbolic sizes (`codegen/concolic.py`), and
+the text of the others, in whichever program, is that one with their numbers. It is the text that
+emitting each of them gives. A product that is the first with all else it has is just emitted: most
+programs have no other.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from symgrad.codegen import ir
+from symgrad.codegen.concolic import Maker, Path, TakenPath, Templates, TextWithNumbers
+from symgrad.codegen.contract.kernels.leaf_functions import Leaf, leaf_function
+from symgrad.codegen.contract.plans.plan import ContractPlan
+from symgrad.codegen.contract.plans.products import keep_plan, product_plan
+from symgrad.codegen.llvm.kernels import emit_kernel
+from symgrad.codegen.llvm.math.internal import is_internal
+from symgrad.codegen.loops.language import Kernel, Product
+from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.target import Target
+from symgrad.records import dataclass, replace
+
+MAX_PATHS = 16  # of products that are alike: a tile of each height is one, or two
+_MOST_KNOWN = 256  # kinds of products, with some ten kilobytes of text each
+
+# What of a plan follows from its rows and terms, besides the shape of a tile.
+_FOLLOWING = ("band_tiles", "block_tiles", "block_k", "packed_terms", "cycles")
+_OF_PLAN = 2 + len(_FOLLOWING)  # sizes; those of buffers are behind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SizedProduct:
+    """The function of a product of symbolic sizes, in a module of its own.
+
+    `leaves` says of which leaf functions there are made; the numbers that calls pass are `lifted`.
+    """
+
+    path: TakenPath
+    module: ir.Module
+    function: ir.LLVMFunction
+    text: TextWithNumbers
+    leaves: dict[ir.LLVMFunction, Leaf]
+    lifted: Maker
+
+
+class _Alike:
+    """Products that are the same but for their rows and terms, and how many there have been."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.templates: Templates[_SizedProduct] = Templates(MAX_PATHS)
+
+
+# By the text of a kernel without sizes, and its plan without them.
+@lru_cache(maxsize=_MOST_KNOWN)
+def _alike(text: str, plan: ContractPlan, target: Target) -> _Alike:
+    return _Alike()
+
+
+def emitted_product(module: ir.Module, kernel: Kernel, target: Target) -> ir.LLVMFunction | None:
+    """Return the function of a kernel that is a product, None if it is to be emitted."""
+    if len(kernel.body) != 1 or not isinstance(kernel.body[0], Product):
+        return None
+    plan = product_plan(kernel.body[0], target)
+    sizes = _sizes(kernel, plan)
+    zero = (0,) * len(sizes)
+    text = print_kernel(replace(_with_sizes(kernel, plan, zero, (0, 0, 0)), name="kernel"))
+    alike = _alike(text, _plan_with_sizes(plan, zero), target)
+    alike.count += 1
+    if alike.count == 1:
+        return None
+    found = alike.templates.found(sizes, lambda: _traced(module, kernel, plan, target))
+    return None if found is None else _instance(module, kernel.name, found, sizes)
+
+
+def _sizes(kernel: Kernel, plan: ContractPlan) -> tuple[Any, ...]:
+    """Return the rows and the terms of a product, what follows from them, and sizes of buffers."""
+    following = (getattr(plan, name) for name in _FOLLOWING)
+    return plan.rows, plan.k, *following, *(param.count for param in kernel.params)
+
+
+def _with_sizes(kernel: Kernel, plan: ContractPlan, sizes: tuple[Any, ...], block: Any) -> Kernel:
+    """Return the kernel of a product with other sizes; of what a `block` is nothing is emitted."""
+    (product,) = kernel.body
+    assert isinstance(product, Product), f"{kernel.name} is no product"
+    rows, k, *_ = sizes
+    counts = sizes[_OF_PLAN:]
+    params = tuple(replace(p, count=n) for p, n in zip(kernel.params, counts, strict=True))
+    along = "rows" if plan.vector_axis == "n" else "columns"
+    extents: dict[str, Any] = {
+        along: (getattr(product, along)[0], rows),
+        "inner": (product.inner[0], k),
+    }
+    blocking = replace(product.blocking, block=block)
+    return replace(kernel, params=params, body=(replace(product, blocking=blocking, **extents),))
+
+
+def _plan_with_sizes(plan: ContractPlan, sizes: tuple[Any, ...]) -> ContractPlan:
+    rows, k, *following = sizes[:_OF_PLAN]
+    along = "m" if plan.vector_axis == "n" else "n"
+    return replace(plan, **{along: rows}, k=k, **dict(zip(_FOLLOWING, following, strict=True)))
+
+
+def _traced(
+    module: ir.Module, kernel: Kernel, plan: ContractPlan, target: Target
+) -> _SizedProduct | None:
+    """Emit the kernel of a product with symbolic sizes, None if there is more than its function."""
+    path, sizes = Path(), _sizes(kernel, plan)
+    symbolic = tuple(path.sizes(sizes))
+    sized = _with_sizes(kernel, plan, symbolic, ())
+    (product,) = sized.body
+    assert isinstance(product, Product), f"{kernel.name} is no product"
+    keep_plan(product, _plan_with_sizes(plan, symbolic), target)
+    own = ir.Module()
+    own.find = module.find
+    made: list[ir.LLVMFunction] = []
+
+    def emit() -> str:
+        made.append(emit_kernel(own, sized, kernel.name, target))
+        return "\n".join([*made[0].lines()][1:-1])
+
+    text = path.text(emit)
+    (function,) = made
+    leaves = {leaf: of for of, leaf in own.made_of.items()}
+    others = [g for g in own.globals.values() if g is not function and g not in leaves]
+    if own.metadata or not all(_is_known_by_name(g) for g in others):
+        return None
+    lifted = path.maker(tuple([_passed(value) for value in function.lifted]))
+    return _SizedProduct(path.taken(), own, function, text, leaves, lifted)
+
+
+def _is_known_by_name(made: object) -> bool:
+    """Return whether a function is of its name everywhere."""
+    return isinstance(made, ir.LLVMFunction) and (made.is_declaration or is_internal(made.name))
+
+
+def _passed(value: ir.Value) -> int | None:
+    """Return the number that calls pass, None of what no size is in."""
+    return value.number if isinstance(value, ir.Constant) else None
+
+
+def _instance(
+    module: ir.Module, name: str, template: _SizedProduct, sizes: tuple[Any, ...]
+) -> ir.LLVMFunction:
+    """Add the function of a template for `sizes`, and what it calls in the order it is met."""
+    numbers = template.path.numbers(sizes)
+    names: dict[str, str] = {}
+    here: dict[Any, ir.LLVMFunction] = {}
+
+    def body() -> str:
+        return _renamed(template.text.of(numbers), names)
+
+    function = template.function.like(module, name, body)
+    for made in template.module.globals.values():
+        if made in template.leaves:
+            here[made] = leaf_function(module, template.leaves[made])
+            if here[made].name != made.name:
+                names[made.name] = here[made].name
+        elif made is not template.function:
+            module.globals.setdefault(made.name, made)
+    lifted = zip(template.function.lifted, template.lifted(numbers), strict=True)
+    function.lifted = [
+        here.get(value, value) if number is None else ir.Constant(value.type, number)
+        for value, number in lifted
+    ]
+    return function
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    """Return a text in which functions are called by other names."""
+    if not names:
+        return text
+    parts = text.split('@"')
+    renamed = [part.partition('"') for part in parts[1:]]
+    return '@"'.join([parts[0], *(f'{names.get(n, n)}"{rest}' for n, _, rest in renamed)])
