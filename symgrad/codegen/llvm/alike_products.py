@@ -6,8 +6,8 @@
 A step that is compiled for batch after batch has the same products again, with more rows or more
 terms. One on each path of the emitter is emitted with symbolic sizes (`codegen/concolic.py`), and
 the text of the others, in whichever program, is that one with their numbers. It is the text that
-emitting each of them gives. A product that is the first with all else it has is just emitted: most
-programs have no other.
+emitting each of them gives, with which it is compared where passes are verified. A product that is
+the first with all else it has is just emitted: most programs have no other.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from symgrad.codegen.llvm.math.internal import is_internal
 from symgrad.codegen.loops.language import Kernel, Product
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.target import Target
+from symgrad.config import settings
 from symgrad.records import dataclass, replace
 
-MAX_PATHS = 16  # of products that are alike: a tile of each height is one, or two
-_MOST_KNOWN = 256  # kinds of products, with some ten kilobytes of text each
+MAX_PATHS = 12  # of products that are alike: a tile of each height is one, or two
+_MOST_KNOWN = 128  # kinds of products: a template has some twenty kilobytes of text
 
 # What of a plan follows from its rows and terms, besides the shape of a tile.
 _FOLLOWING = ("band_tiles", "block_tiles", "block_k", "packed_terms", "cycles")
@@ -77,7 +78,11 @@ def emitted_product(module: ir.Module, kernel: Kernel, target: Target) -> ir.LLV
     if alike.count == 1:
         return None
     found = alike.templates.found(sizes, lambda: _traced(module, kernel, plan, target))
-    return None if found is None else _instance(module, kernel.name, found, sizes)
+    if found is None:
+        return None
+    if settings().verify:
+        _verify(module, kernel, target, found, sizes)
+    return _instance(module, kernel.name, found, sizes)
 
 
 def _sizes(kernel: Kernel, plan: ContractPlan) -> tuple[Any, ...]:
@@ -118,22 +123,33 @@ def _traced(
     (product,) = sized.body
     assert isinstance(product, Product), f"{kernel.name} is no product"
     keep_plan(product, _plan_with_sizes(plan, symbolic), target)
-    own = ir.Module()
-    own.find = module.find
+    own = _module_beside(module)
     made: list[ir.LLVMFunction] = []
 
     def emit() -> str:
         made.append(emit_kernel(own, sized, kernel.name, target))
-        return "\n".join([*made[0].lines()][1:-1])
+        return _body(made[0])
 
     text = path.text(emit)
     (function,) = made
     leaves = {leaf: of for of, leaf in own.made_of.items()}
     others = [g for g in own.globals.values() if g is not function and g not in leaves]
-    if own.metadata or not all(_is_known_by_name(g) for g in others):
+    is_sized = any("?" in attribute for attribute in function.attributes)
+    if own.metadata or is_sized or not all(_is_known_by_name(g) for g in others):
         return None
     lifted = path.maker(tuple([_passed(value) for value in function.lifted]))
     return _SizedProduct(path.taken(), own, function, text, leaves, lifted)
+
+
+def _module_beside(module: ir.Module) -> ir.Module:
+    """Return an empty module that knows the leaf functions that `module` does."""
+    own = ir.Module()
+    own.find = module.find
+    return own
+
+
+def _body(function: ir.LLVMFunction) -> str:
+    return "\n".join([*function.lines()][1:-1])
 
 
 def _is_known_by_name(made: object) -> bool:
@@ -171,6 +187,23 @@ def _instance(
         for value, number in lifted
     ]
     return function
+
+
+def _verify(
+    module: ir.Module,
+    kernel: Kernel,
+    target: Target,
+    template: _SizedProduct,
+    sizes: tuple[Any, ...],
+) -> None:
+    """Raise AssertionError unless a template has for `sizes` what emitting the kernel gives."""
+    own, numbers = _module_beside(module), template.path.numbers(sizes)
+    emitted = emit_kernel(own, kernel, kernel.name, target)
+    text = template.text.of(numbers)
+    assert text == _body(emitted), f"a template has given\n{text}"
+    assert [*own.made_of] == [*template.leaves.values()], "and it calls other leaf functions"
+    passed = tuple(map(_passed, emitted.lifted))
+    assert passed == template.lifted(numbers), "and is passed other numbers"
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:
