@@ -12,18 +12,22 @@ the first with all else it has is just emitted: most programs have no other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from symgrad.codegen import ir
 from symgrad.codegen.concolic import Maker, Path, TakenPath, Templates, TextWithNumbers
 from symgrad.codegen.contract.kernels.leaf_functions import Leaf, leaf_function
+from symgrad.codegen.contract.lifted import can_lift
 from symgrad.codegen.contract.plans.plan import ContractPlan
 from symgrad.codegen.contract.plans.products import keep_plan, product_plan
 from symgrad.codegen.llvm.kernels import emit_kernel
+from symgrad.codegen.llvm.lifting import is_lifted
 from symgrad.codegen.llvm.math.internal import is_internal
-from symgrad.codegen.loops.language import Kernel, Product
+from symgrad.codegen.loops.language import Atom, Const, Kernel, Let, Op, Product, Stmt, Store
 from symgrad.codegen.loops.print import print_kernel
+from symgrad.codegen.loops.rewrite import arguments
 from symgrad.codegen.target import Target
 from symgrad.config import settings
 from symgrad.records import dataclass, replace
@@ -33,6 +37,7 @@ _MOST_KNOWN = 128  # kinds of products: a template has some twenty kilobytes of 
 
 # What of a plan follows from its rows and terms, besides the shape of a tile.
 _FOLLOWING = ("band_tiles", "block_tiles", "block_k", "packed_terms", "cycles")
+_STAND_IN = 0.3  # for a number that an epilogue is passed, whichever that is
 _OF_PLAN = 2 + len(_FOLLOWING)  # sizes; those of buffers are behind
 
 
@@ -70,6 +75,9 @@ def emitted_product(module: ir.Module, kernel: Kernel, target: Target) -> ir.LLV
     if len(kernel.body) != 1 or not isinstance(kernel.body[0], Product):
         return None
     plan = product_plan(kernel.body[0], target)
+    plain = kernel
+    if can_lift(plan):
+        kernel = _with_number(kernel, _STAND_IN)
     sizes = _sizes(kernel, plan)
     zero = (0,) * len(sizes)
     text = print_kernel(replace(_with_sizes(kernel, plan, zero, (0, 0, 0)), name="kernel"))
@@ -81,8 +89,46 @@ def emitted_product(module: ir.Module, kernel: Kernel, target: Target) -> ir.LLV
     if found is None:
         return None
     if settings().verify:
-        _verify(module, kernel, target, found, sizes)
-    return _instance(module, kernel.name, found, sizes)
+        _verify(module, plain, target, found, sizes)
+    return _instance(module, plain, found, sizes)
+
+
+def _lifted_number(body: Sequence[Stmt]) -> Const | None:
+    """Return the number that the epilogue of a product is passed, None if it is not one of ops."""
+    numbers: set[Const] = set()
+    for statement in body:
+        match statement:
+            case Let(_, Op(_, args)):
+                numbers.update(filter(_may_be_lifted, args))
+            case Let(_, value) if not any(map(_may_be_lifted, arguments(value))):
+                pass
+            case Store() if not _may_be_lifted(statement.value):
+                pass
+            case _:
+                return None
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def _may_be_lifted(atom: Atom) -> TypeGuard[Const]:
+    return isinstance(atom, Const) and atom.dtype.is_float and is_lifted(float(atom.value))
+
+
+def _with_number(kernel: Kernel, value: float) -> Kernel:
+    """Return a kernel with another number in the place of the one that its epilogue is passed."""
+    (product,) = kernel.body
+    assert isinstance(product, Product), f"{kernel.name} is no product"
+    number = _lifted_number(product.body)
+    if number is None:
+        return kernel
+    other = replace(number, value=value)
+
+    def changed(statement: Stmt) -> Stmt:
+        if not isinstance(statement, Let) or not isinstance(statement.value, Op):
+            return statement
+        args = tuple([other if arg == number else arg for arg in statement.value.args])
+        return replace(statement, value=replace(statement.value, args=args))
+
+    return replace(kernel, body=(replace(product, body=tuple(map(changed, product.body))),))
 
 
 def _sizes(kernel: Kernel, plan: ContractPlan) -> tuple[Any, ...]:
@@ -135,6 +181,10 @@ def _traced(
     leaves = {leaf: of for of, leaf in own.made_of.items()}
     others = [g for g in own.globals.values() if g is not function and g not in leaves]
     is_sized = any("?" in attribute for attribute in function.attributes)
+    stated = {v.ref for v in function.lifted if _is_number(v)}
+    # Or the number that stands in for another is in the text.
+    has_number = _lifted_number(product.body) is not None
+    is_sized |= has_number != bool(stated) or any(number in text.form for number in stated)
     if own.metadata or is_sized or not all(_is_known_by_name(g) for g in others):
         return None
     lifted = path.maker(tuple([_passed(value) for value in function.lifted]))
@@ -162,8 +212,13 @@ def _passed(value: ir.Value) -> int | None:
     return value.number if isinstance(value, ir.Constant) else None
 
 
+def _is_number(value: ir.Value) -> bool:
+    """Return whether what calls pass is the number of an epilogue."""
+    return isinstance(value, ir.Constant) and value.number is None
+
+
 def _instance(
-    module: ir.Module, name: str, template: _SizedProduct, sizes: tuple[Any, ...]
+    module: ir.Module, kernel: Kernel, template: _SizedProduct, sizes: tuple[Any, ...]
 ) -> ir.LLVMFunction:
     """Add the function of a template for `sizes`, and what it calls in the order it is met."""
     numbers = template.path.numbers(sizes)
@@ -173,7 +228,7 @@ def _instance(
     def body() -> str:
         return _renamed(template.text.of(numbers), names)
 
-    function = template.function.like(module, name, body)
+    function = template.function.like(module, kernel.name, body)
     for made in template.module.globals.values():
         if made in template.leaves:
             here[made] = leaf_function(module, template.leaves[made])
@@ -181,12 +236,23 @@ def _instance(
                 names[made.name] = here[made].name
         elif made is not template.function:
             module.globals.setdefault(made.name, made)
-    lifted = zip(template.function.lifted, template.lifted(numbers), strict=True)
-    function.lifted = [
-        here.get(value, value) if number is None else ir.Constant(value.type, number)
-        for value, number in lifted
-    ]
+    function.lifted = [here.get(v, v) for v in _lifted(kernel, template, numbers)]
     return function
+
+
+def _lifted(kernel: Kernel, template: _SizedProduct, numbers: tuple[int, ...]) -> list[ir.Value]:
+    """Return what calls pass to a kernel, of leaf functions those of the template."""
+    (product,) = kernel.body
+    assert isinstance(product, Product), f"{kernel.name} is no product"
+    number = _lifted_number(product.body)
+    values: list[ir.Value] = []
+    for value, size in zip(template.function.lifted, template.lifted(numbers), strict=True):
+        if size is not None:
+            value = ir.Constant(value.type, size)
+        elif _is_number(value) and number is not None:
+            value = ir.Constant(value.type, number.value)
+        values.append(value)
+    return values
 
 
 def _verify(
@@ -202,8 +268,8 @@ def _verify(
     text = template.text.of(numbers)
     assert text == _body(emitted), f"a template has given\n{text}"
     assert [*own.made_of] == [*template.leaves.values()], "and it calls other leaf functions"
-    passed = tuple(map(_passed, emitted.lifted))
-    assert passed == template.lifted(numbers), "and is passed other numbers"
+    passed = [value.ref for value in _lifted(kernel, template, numbers)]
+    assert passed == [value.ref for value in emitted.lifted], "and is passed other values"
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:

@@ -84,6 +84,12 @@ def scaled_by_size(n: int) -> Tensor:
     return sg.placeholder((n, 24)) @ sg.placeholder((24, 40)) / n
 
 
+def scaled_twice(n: int) -> Tensor:
+    """Return a product in which a number is the one that stands in for others, for some n."""
+    product = sg.placeholder((n, 24)) @ sg.placeholder((24, 40))
+    return sg.where(product > 0.3, product * (0.1 * n), 0.7)
+
+
 def columns(n: int) -> Tensor:
     return sg.placeholder((24, 40)) @ sg.placeholder((40, n))
 
@@ -91,7 +97,7 @@ def columns(n: int) -> Tensor:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     "build",
-    [layer, gradient, transposed, doubles, halves, integers, scaled_by_size, columns],
+    [layer, gradient, transposed, doubles, halves, integers, scaled_by_size, scaled_twice, columns],
 )
 def test_the_text_of_a_product_is_that_of_emitting_it(build, level, monkeypatch):
     target = target_named(level)
