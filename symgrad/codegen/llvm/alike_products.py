@@ -97,15 +97,11 @@ def _lifted_number(body: Sequence[Stmt]) -> Const | None:
     """Return the number that the epilogue of a product is passed, None if it is not one of ops."""
     numbers: set[Const] = set()
     for statement in body:
-        match statement:
-            case Let(_, Op(_, args)):
-                numbers.update(filter(_may_be_lifted, args))
-            case Let(_, value) if not any(map(_may_be_lifted, arguments(value))):
-                pass
-            case Store() if not _may_be_lifted(statement.value):
-                pass
-            case _:
-                return None
+        value = statement.value if isinstance(statement, Let | Store) else None
+        if isinstance(value, Op):
+            numbers.update(filter(_may_be_lifted, value.args))
+        elif value is None or any(map(_may_be_lifted, arguments(value))):
+            return None
     return numbers.pop() if len(numbers) == 1 else None
 
 

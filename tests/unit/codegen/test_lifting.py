@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen.llvm import lifting
+from symgrad.codegen.llvm import lifting, place
 from symgrad.codegen.llvm.linkable import LinkableModule
 from symgrad.compiler import emit_linkable
 from symgrad.config import override
@@ -68,6 +68,7 @@ def results(rows: int, threads: int) -> list[np.ndarray]:
 def test_results_have_the_bits_of_code_with_all_sizes(rows, monkeypatch):
     found = [results(rows, threads) for threads in (1, 2)]
     monkeypatch.setattr(lifting, "MAX_LIFTED", 0)
+    monkeypatch.setattr(place, "emitted_product", lambda *_: None)  # that have been emitted so
     for lifted in found:
         for own, wanted in zip(lifted, results(rows, 1), strict=True):
             np.testing.assert_array_equal(own, wanted)
