@@ -97,10 +97,12 @@ def _lifted_number(body: Sequence[Stmt]) -> Const | None:
     """Return the number that the epilogue of a product is passed, None if it is not one of ops."""
     numbers: set[Const] = set()
     for statement in body:
-        value = statement.value if isinstance(statement, Let | Store) else None
-        if isinstance(value, Op):
-            numbers.update(filter(_may_be_lifted, value.args))
-        elif value is None or any(map(_may_be_lifted, arguments(value))):
+        if isinstance(statement, Let) and isinstance(statement.value, Op):
+            numbers.update(filter(_may_be_lifted, statement.value.args))
+        elif isinstance(statement, Let):
+            if any(map(_may_be_lifted, arguments(statement.value))):
+                return None
+        elif not isinstance(statement, Store) or _may_be_lifted(statement.value):
             return None
     return numbers.pop() if len(numbers) == 1 else None
 
