@@ -13,6 +13,7 @@ from symgrad.codegen.loops.language import Fold, For, Index, Let, Op, Product, S
 from symgrad.codegen.loops.next_matrices import prefetched_by, prefetched_by_product
 from symgrad.codegen.loops.next_pages import lines_written, rows_prefetched, walks
 from symgrad.codegen.loops.next_rows import (
+    are_stages_prefetched,
     changed_next,
     next_of_blocks,
     next_of_windows,
@@ -53,10 +54,8 @@ def emit_prefetch_of_next(scope: KernelScope, loop: For) -> None:
         following = next_rows(scope.around, loop)
         for buffer, index in [] if following else changed_next(scope.around, loop):
             _emit_prefetch(scope, buffer, index, is_near=False)
-        for buffer, index in following:
-            rows = rows_ahead(loop.extent * scope.params[buffer].dtype.itemsize)
-            ahead = replace(index, const=index.const + (rows - 1) * loop.extent)
-            _emit_prefetch(scope, buffer, ahead, is_near=True)
+        for buffer, index in _prefetched_by_loop(scope, scope.around, loop):
+            _emit_prefetch(scope, buffer, index, is_near=True)
         _prefetch_results(scope, loop)
         return
     prefetched = set()
@@ -85,7 +84,7 @@ def emit_prefetch_in_fold(scope: KernelScope, fold: Fold) -> None:
     ):
         return
     if along == fold.var:
-        for buffer, index in _prefetched_of_rows(scope, scope.around, fold):
+        for buffer, index in _prefetched_by_fold(scope, scope.around, fold):
             _emit_prefetch(scope, buffer, index, is_near=True)
         _prefetch_results(scope, fold)
         return
@@ -93,10 +92,23 @@ def emit_prefetch_in_fold(scope: KernelScope, fold: Fold) -> None:
         _emit_prefetch(scope, buffer, index, is_near=False)
 
 
-def _prefetched_of_rows(scope: KernelScope, around: For, fold: Fold) -> list[tuple[str, Index]]:
-    """Return what a fold along rows prefetches."""
+def _prefetched_by_loop(scope: KernelScope, around: For, loop: For) -> list[tuple[str, Index]]:
+    """Return what a loop along rows prefetches into the nearest cache, but for results."""
     sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
-    if prefetched := next_of_blocks(scope.blocks, around, fold, sizes):
+    if are_stages_prefetched(scope.blocks, sizes):
+        return next_of_blocks(scope.blocks, around, loop, sizes)
+    found: list[tuple[str, Index]] = []
+    for buffer, index in next_rows(around, loop):
+        further = (rows_ahead(loop.extent * sizes[buffer]) - 1) * loop.extent
+        found.append((buffer, replace(index, const=index.const + further)))
+    return found
+
+
+def _prefetched_by_fold(scope: KernelScope, around: For, fold: Fold) -> list[tuple[str, Index]]:
+    """Return what a fold along rows prefetches, but for results."""
+    sizes = {name: param.dtype.itemsize for name, param in scope.params.items()}
+    prefetched = next_of_blocks(scope.blocks, around, fold, sizes)
+    if prefetched or are_stages_prefetched(scope.blocks, sizes):
         return prefetched
     if len(sweeps(around, fold.extent)) > 1:
         return rows_behind(around, fold)

@@ -150,30 +150,49 @@ def next_of_windows(around: For, along: str, fold: Fold) -> list[tuple[str, Inde
 
 
 def next_of_blocks(
-    blocks: For | None, rows: For, fold: Fold, sizes: Mapping[str, int]
+    blocks: For | None, rows: For, loop: For | Fold, sizes: Mapping[str, int]
 ) -> list[tuple[str, Index]]:
-    """Return what `fold` reads further on of rows in `rows`, which `blocks` reads once more then.
+    """Return what `loop` reads further on of rows in `rows`, which `blocks` reads once more then.
 
-    Rows and blocks of them lie side by side, and nothing in `blocks` writes to them. Of any other
-    fold nothing is returned. `sizes` are those of elements.
+    Rows and blocks of them lie side by side, `loop` is the first one to read them, and nothing in
+    `blocks` writes to them. Of any other loop nothing is returned. `sizes` are those of elements.
     """
     if blocks is None or rows not in blocks.body:
         return []
+    place = blocks.body.index(rows)
     _, stored = buffers_used((blocks,))
-    again, _ = buffers_used(blocks.body[blocks.body.index(rows) + 1 :])
-    block = fold.extent * rows.extent
+    before, _ = buffers_used(blocks.body[:place])
+    again, _ = buffers_used(blocks.body[place + 1 :])
+    block = loop.extent * rows.extent
     found: dict[tuple[str, Index], None] = {}
-    for buffer, index in accesses(fold.body):
-        steps = tuple(index.coefficient(loop.var) for loop in (fold, rows, blocks))
-        if steps == (1, fold.extent, block) and buffer in again - stored:
-            ahead = bytes_ahead(rows, fold, sizes[buffer]) // sizes[buffer]
+    for buffer, index in accesses(loop.body):
+        steps = tuple(index.coefficient(each.var) for each in (loop, rows, blocks))
+        if steps == (1, loop.extent, block) and buffer in again - before - stored:
+            ahead = bytes_ahead(rows, loop, sizes[buffer]) // sizes[buffer]
             found[buffer, replace(index, const=index.const + ahead)] = None
     return list(found)
 
 
-def bytes_ahead(rows: For, fold: Fold, size: int) -> int:
-    """Return how far on a fold prefetches in blocks of `rows`, of elements of `size` bytes."""
-    return min(fold.extent * rows.extent * size, BYTES_OF_BLOCKS_AHEAD)
+def are_stages_prefetched(blocks: For | None, sizes: Mapping[str, int]) -> bool:
+    """Return whether stages in `blocks` prefetch rows further on, so that others have them near.
+
+    Stages are loops over the rows of a block, and there is nothing else in it.
+    """
+    if blocks is None:
+        return False
+    stages = [rows for rows in blocks.body if isinstance(rows, For) and rows.vector == 1]
+    extents = {rows.extent for rows in stages}
+    return len(stages) == len(blocks.body) > len(extents) == 1 and any(
+        loop.prefetches and next_of_blocks(blocks, rows, loop, sizes)
+        for rows in stages
+        for loop in rows.body
+        if isinstance(loop, For | Fold)
+    )
+
+
+def bytes_ahead(rows: For, loop: For | Fold, size: int) -> int:
+    """Return how far on a loop prefetches in blocks of `rows`, of elements of `size` bytes."""
+    return min(loop.extent * rows.extent * size, BYTES_OF_BLOCKS_AHEAD)
 
 
 def read_first(fold: Fold) -> list[tuple[str, Index]]:

@@ -18,7 +18,7 @@ from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.rewrite_launches import rewrite_kernels
 from symgrad.codegen.schedule.prefetch_matrices import prefetch_matrices
 from symgrad.codegen.schedule.prefetch_pages import prefetch_pages as marked_for_pages
-from symgrad.codegen.schedule.prefetch_rows import prefetch_results
+from symgrad.codegen.schedule.prefetch_rows import prefetch_results, prefetch_stages
 from symgrad.codegen.schedule.prefetch_rows import prefetch_rows as marked_for_rows
 from symgrad.codegen.schedule.prefetch_windows import prefetch_windows as marked_for_windows
 from symgrad.codegen.target import Target
@@ -38,6 +38,7 @@ def prefetch_pages(program: Program, target: Target) -> Program:
     """
 
     def prefetching(kernel: Kernel) -> Kernel:
-        return prefetch_matrices(marked_for_pages(prefetch_results(kernel, target), target), target)
+        kernel = prefetch_results(prefetch_stages(kernel, target), target)
+        return prefetch_matrices(marked_for_pages(kernel, target), target)
 
     return rewrite_kernels(program, prefetching)

@@ -32,6 +32,11 @@ are in a near cache when they are read again, and memory rests then too. There i
 that prefetch what is further on, where no cache holds all rows: each computes little beside what it
 reads, so memory has the time of both loops.
 
+Stages of short rows that are taken some at a time (`distribute_rows.py`) are such blocks. Each goes
+in bursts through other arrays than the one before, which no processor follows that does not follow
+walks across pages: the first stage that reads an array prefetches the next rows of it, even if a
+shared cache holds all of them.
+
 A loop that prefetches does so with what it writes, too, a little further on, where a processor does
 not follow that by itself. No result changes.
 """
@@ -52,6 +57,7 @@ from symgrad.codegen.loops.next_rows import (
     sweeps,
 )
 from symgrad.codegen.loops.rewrite import has_loops_in_loops
+from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.target import Target
 from symgrad.cost_model import (
     BYTES_SWEPT,
@@ -81,6 +87,43 @@ def prefetch_results(kernel: Kernel, target: Target) -> Kernel:
         return kernel
     params = {param.name: param for param in kernel.params}
     return replace(kernel, body=_prefetching_results(kernel.body, params, target))
+
+
+def prefetch_stages(kernel: Kernel, target: Target) -> Kernel:
+    """Return `kernel` with stages of short rows prefetching the next rows, and what they write.
+
+    A stage is too short for a processor to follow what it reads, and the next one reads elsewhere.
+    """
+    total = sum(param.nbytes for param in kernel.params)
+    if target.follows_pages or total <= target.memory.l2_bytes:
+        return kernel
+    params = {param.name: param for param in kernel.params}
+    return replace(kernel, body=tuple(_in_stages(s, params, target) for s in kernel.body))
+
+
+def _in_stages(statement: Stmt, params: dict[str, Param], target: Target) -> Stmt:
+    if not isinstance(statement, For) or statement.vector > 1:
+        return statement
+    loops = [s for rows in statement.body if isinstance(rows, For) for s in _along_rows(rows.body)]
+    if not rows_in_stages(statement) or any(s.prefetches for s in loops):
+        body = tuple(_in_stages(s, params, target) for s in statement.body)
+        return replace(statement, body=body)
+    sizes = {name: param.dtype.itemsize for name, param in params.items()}
+
+    def marked(rows: For, loop: Stmt) -> Stmt:
+        if not isinstance(loop, For | Fold) or _width(loop) == 1:
+            return loop
+        prefetching = replace(loop, prefetches=True)
+        found = next_of_blocks(statement, rows, loop, sizes)
+        return prefetching if found or results_ahead(prefetching, params, target) else loop
+
+    stages = [s for s in statement.body if isinstance(s, For)]  # there is nothing else
+    body = tuple(replace(s, body=tuple(marked(s, loop) for loop in s.body)) for s in stages)
+    return replace(statement, body=body)
+
+
+def _width(loop: For | Fold) -> int:
+    return loop.vector if isinstance(loop, For) else loop.lanes
 
 
 def _prefetching_results(

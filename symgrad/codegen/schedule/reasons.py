@@ -34,6 +34,7 @@ from symgrad.codegen.loops.language import (
 from symgrad.codegen.loops.next_matrices import next_matrices, prefetching_loops, products_run_once
 from symgrad.codegen.loops.next_pages import lines_written, rows_prefetched, walks
 from symgrad.codegen.loops.next_rows import (
+    are_stages_prefetched,
     bytes_ahead,
     next_of_blocks,
     next_rows,
@@ -154,7 +155,9 @@ def _page_reasons(outermost: For, target: Target, sizes: Mapping[str, int]) -> I
 
 def _row_reasons(around: For, blocks: For | None, sizes: Mapping[str, int]) -> Iterator[str]:
     for loop in around.body:
-        if isinstance(loop, For) and loop.prefetches and loop.vector > 1:
+        if isinstance(loop, For) and loop.prefetches and are_stages_prefetched(blocks, sizes):
+            yield from _block_reasons(around, blocks, loop, sizes)
+        elif isinstance(loop, For) and loop.prefetches and loop.vector > 1:
             count = len(sweeps(around, loop.extent))
             read = {sizes[buffer] for buffer, _ in next_rows(around, loop)}
             ahead = max((rows_ahead(loop.extent * size) for size in read), default=1)
@@ -170,13 +173,8 @@ def _row_reasons(around: For, blocks: For | None, sizes: Mapping[str, int]) -> I
 def _fold_reasons(
     around: For, blocks: For | None, fold: Fold, sizes: Mapping[str, int]
 ) -> Iterator[str]:
-    if prefetched := next_of_blocks(blocks, around, fold, sizes):
-        ahead = max(bytes_ahead(around, fold, sizes[buffer]) for buffer, _ in prefetched)
-        yield (
-            f"{fold.var} prefetches what is {ahead:,} bytes further on in {len(prefetched)} "
-            f"buffers: memory rests while {around.extent} rows of {fold.extent} elements are read "
-            "again"
-        )
+    if next_of_blocks(blocks, around, fold, sizes) or are_stages_prefetched(blocks, sizes):
+        yield from _block_reasons(around, blocks, fold, sizes)
     elif behind := rows_behind(around, fold):
         yield (
             f"{fold.var} prefetches this row of {len(behind)} buffers: loops behind it are the "
@@ -187,6 +185,18 @@ def _fold_reasons(
             f"{fold.var} prefetches what is {BYTES_PREFETCHED_AHEAD:,} bytes further on in "
             f"{len(read)} buffers: rows of {fold.extent} elements come from beyond the caches of a "
             "core"
+        )
+
+
+def _block_reasons(
+    around: For, blocks: For | None, loop: For | Fold, sizes: Mapping[str, int]
+) -> Iterator[str]:
+    if prefetched := next_of_blocks(blocks, around, loop, sizes):
+        ahead = max(bytes_ahead(around, loop, sizes[buffer]) for buffer, _ in prefetched)
+        yield (
+            f"{loop.var} prefetches what is {ahead:,} bytes further on in {len(prefetched)} "
+            f"buffers: memory rests while {around.extent} rows of {loop.extent} elements are read "
+            "again"
         )
 
 

@@ -15,13 +15,14 @@ from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.verify import verify_kernel
 from symgrad.codegen.schedule.parallelize import ONE_THREAD, Threads
-from symgrad.codegen.schedule.prefetch_rows import prefetch_rows
+from symgrad.codegen.schedule.prefetch_rows import prefetch_rows, prefetch_stages
 from symgrad.codegen.schedule.reasons import schedule_reasons
 from symgrad.codegen.target import target_named
 from symgrad.compiler import CompileOptions
 from symgrad.graph.graph import Graph
 from symgrad.graph.node import Tensor
 from symgrad.passes.table import Options
+from symgrad.records import replace
 from symgrad.runtime.executable import Executable
 from tests.support.floors import run_native
 
@@ -180,3 +181,104 @@ def test_columns_of_few_rows_at_a_time_are_what_numpy_has(target, fold):
     step = sg.compile([given], fold(given, axis=0), target=target)
     expected = getattr(np, fold.__name__)(x.astype(np.float64), axis=0)
     np.testing.assert_allclose(step(x), expected, rtol=2e-5, atol=1e-7)
+
+
+STAGES = """kernel @k(in x: f32[N], in g: f32[N], inout s: f32[8192], out y: f32[N]) {
+  for i in 0..2048 ordered {
+    for r in 0..4 {
+      fold t: f32 = 0.0 for j in 0..128 lanes(32) {
+        a: f32 = x[512*i + 128*r + j]
+        yield a
+      } combine (b) (c) {
+        d: f32 = add(b, c)
+        yield d
+      }
+      s[4*i + r] = t
+    }
+    for q in 0..4 {
+      fold u: f32 = 0.0 for k in 0..128 lanes(32) {
+        e: f32 = x[512*i + 128*q + k]
+        f: f32 = g[512*i + 128*q + k]
+        h: f32 = mul(e, f)
+        yield h
+      } combine (m) (n) {
+        o: f32 = add(m, n)
+        yield o
+      }
+      s[4*i + q] = u
+    }
+    for p in 0..4 {
+      v: f32 = s[4*i + p]
+      for l in 0..128 vector(8) {
+        w: f32 = x[512*i + 128*p + l]
+        z: f32 = g[512*i + 128*p + l]
+        aa: f32 = mul(w, z)
+        ab: f32 = add(aa, v)
+        y[512*i + 128*p + l] = ab
+      }
+    }
+  }
+}""".replace("[N]", "[1048576]")
+AVX2 = target_named("x86-64-v3")
+
+
+def test_the_first_stage_that_reads_an_array_prefetches_the_next_rows():
+    kernel = prefetch_stages(parse_kernel(STAGES), AVX2)
+    verify_kernel(kernel)
+    text = print_kernel(kernel)
+    assert print_kernel(parse_kernel(text)) == text
+    (blocks,) = kernel.body
+    assert isinstance(blocks, For)
+    found = {}
+    for stage in blocks.body:
+        assert isinstance(stage, For)
+        loop = next(s for s in stage.body if isinstance(s, For | Fold))
+        assert loop.prefetches
+        found[loop.var] = next_of_blocks(blocks, stage, loop, {"x": 4, "g": 4, "s": 4, "y": 4})
+    assert found == {
+        "j": [("x", Index(512, (("i", 512), ("r", 128), ("j", 1))))],
+        "k": [("g", Index(512, (("i", 512), ("q", 128), ("k", 1))))],
+        "l": [],  # which has them near, and prefetches what it writes
+    }
+    reasons = [r for r in schedule_reasons(kernel, AVX2) if "prefetches" in r]
+    assert sorted(r.split(" in ")[0] for r in reasons) == [
+        "j prefetches what is 2,048 bytes further on",
+        "k prefetches what is 2,048 bytes further on",
+        "l prefetches what it writes 1,024 bytes further on",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "by"),
+    [
+        ("0..2048", "0..32"),  # in the caches of a core as a whole
+        ("vector(8)", "vector(8) prefetches"),  # chosen already
+        ("0..4 {", "0..16 {"),  # blocks that are no stages
+    ],
+)
+def test_other_stages_prefetch_nothing_more(what, by):
+    text = STAGES.replace(what, by)
+    if by == "0..32":
+        text = text.replace("1048576", "16384").replace("f32[8192]", "f32[128]")
+    if by == "0..16 {":
+        text = text.replace("512*i", "2048*i").replace("0..2048", "0..512").replace("4*i", "16*i")
+    assert prefetch_stages(parse_kernel(text), AVX2) == parse_kernel(text)
+    follows = replace(AVX2, follows_pages=True)
+    assert prefetch_stages(parse_kernel(STAGES), follows) == parse_kernel(STAGES)
+
+
+@pytest.mark.parametrize("threads", [ONE_THREAD, Threads(2, least_cycles=0)])
+def test_what_stages_prefetch_changes_no_bit(threads):
+    shape = (1024, 128)
+    x, g = (sg.placeholder(shape, name=name) for name in "xg")
+    y = sg.nn.softmax(x)
+    graph = Graph([y, *sg.gradients(y, [x], grad_ys=g)], [x, g])
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=shape).astype(np.float32) for _ in range(2)]
+    options = CompileOptions(target_named("native"), 1, False, False, threads)
+    found = []
+    for skip in (["pipeline-rows"], ["pipeline-rows", "prefetch-pages"]):
+        executable = Executable(graph, options, passes=Options(skip=skip))
+        found.append(run_native(executable, arrays).outputs)
+    for prefetching, plain in zip(*found, strict=True):
+        np.testing.assert_array_equal(prefetching, plain)
