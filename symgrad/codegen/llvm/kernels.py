@@ -27,6 +27,7 @@ from symgrad.codegen.llvm.expressions import (
     emit_store,
     emit_value,
 )
+from symgrad.codegen.llvm.in_turn import emit_in_turn
 from symgrad.codegen.llvm.lifting import Lifting
 from symgrad.codegen.llvm.masking import epilogue_form
 from symgrad.codegen.llvm.outlining import outlined
@@ -34,7 +35,6 @@ from symgrad.codegen.llvm.parallel import emit_fork
 from symgrad.codegen.llvm.pieces import emit_iteration
 from symgrad.codegen.llvm.prefetching import (
     emit_prefetch_behind,
-    emit_prefetch_in_fold,
     matrices_prefetched,
     prefetched_behind,
 )
@@ -263,11 +263,12 @@ def _identities(scope: KernelScope, loop: Reduction, width: int) -> list[ir.Valu
 
 
 def _fold_step(fold: Fold, scope: KernelScope, carried: Sequence[ir.Value]) -> list[ir.Value]:
-    width = scope.vector.width
-    emit_prefetch_in_fold(scope, fold)
-    done = emit_body(scope, fold.body)
-    items = [emit_atom(done, item, width) for item in fold.items]
-    return _combine(done, fold, carried, items, width)
+    return emit_in_turn(scope, fold, carried, partial(_fold_items, fold))
+
+
+def _fold_items(fold: Fold, scope: KernelScope, carried: Sequence[ir.Value]) -> list[ir.Value]:
+    done, width = emit_body(scope, fold.body), scope.vector.width
+    return _combine(done, fold, carried, [emit_atom(done, i, width) for i in fold.items], width)
 
 
 def _combine(

@@ -17,7 +17,18 @@ from __future__ import annotations
 from symgrad.codegen.kernel_costs import calls_often, count_calls, statement_cycles
 from symgrad.codegen.loops.access import body_flops, dependents, looked_up_along, names_used
 from symgrad.codegen.loops.early_stores import store_early
-from symgrad.codegen.loops.language import For, Kernel, Let, Loop, Ref, Stmt, Store, has_check
+from symgrad.codegen.loops.language import (
+    Fold,
+    For,
+    Kernel,
+    Let,
+    Loop,
+    Op,
+    Ref,
+    Stmt,
+    Store,
+    has_check,
+)
 from symgrad.codegen.loops.rewrite import index_names, indices
 from symgrad.codegen.loops.short_rows import row_accesses
 from symgrad.codegen.target import Target
@@ -28,6 +39,7 @@ from symgrad.cost_model import (
     MOST_INTERLEAVED_FLOPS,
     VECTORS_IN_FLIGHT,
 )
+from symgrad.graph.scalars import SCALAR_OPS
 from symgrad.records import replace
 
 
@@ -92,7 +104,26 @@ def _are_mostly_vectors(loop: For) -> bool:
     return apart * FEW_APART <= len(accesses)
 
 
-def live_values(loop: For) -> int:
+def vectors_in_turn(fold: Fold, target: Target) -> int:
+    """Return how many vectors of a fold in lanes are computed one after another, 1 if beside.
+
+    They are where sums fill half of the registers or more, and what else is live does not fit
+    beside them: their chains are short, and a core has those of the next vector in its window. A
+    math function is a long chain, of which several hide the latency.
+    """
+    if fold.lanes == 1 or any(isinstance(s, Loop) for s in fold.body):
+        return 1
+    size = max(a.identity.dtype.itemsize for a in fold.accumulators)
+    vectors = max(1, fold.lanes // target.lanes(size))
+    carried = vectors * len(fold.accumulators)
+    ops = [s.value for s in fold.body if isinstance(s, Let) and isinstance(s.value, Op)]
+    has_function = any(SCALAR_OPS[op.name].flops >= LEAST_INTERLEAVED_FLOPS for op in ops)
+    is_tight = 2 * carried >= target.vector_registers
+    needed = carried + vectors * live_values(fold)
+    return vectors if is_tight and not has_function and needed > target.vector_registers else 1
+
+
+def live_values(loop: For | Fold) -> int:
     """Liveness: return the most values needed at a time of those that differ between lanes."""
     varying = dependents(loop.body, loop.var)
     used = [_uses(statement) & varying for statement in loop.body]

@@ -47,7 +47,7 @@ from symgrad.codegen.loops.next_rows import (
 from symgrad.codegen.loops.rewrite import statements
 from symgrad.codegen.schedule.distribute_rows import rows_in_stages
 from symgrad.codegen.schedule.distribute_scalars import late_flops
-from symgrad.codegen.schedule.interleave import live_values
+from symgrad.codegen.schedule.interleave import live_values, vectors_in_turn
 from symgrad.codegen.schedule.last_vectors import repeats_elements
 from symgrad.codegen.schedule.pipeline_rows import rows_in_pipeline
 from symgrad.codegen.schedule.split_matches import matches_apart
@@ -94,7 +94,9 @@ def _reasons(
                 yield from _apart_reasons(inner, target)
                 yield from _reasons(inner, target, sizes, loops[-1])
             case Fold():
-                yield _fold_reason(fold_nest(statement)[-1])
+                innermost = fold_nest(statement)[-1]
+                yield _fold_reason(innermost)
+                yield from _turn_reasons(innermost, target)
             case Prefix():
                 yield _prefix_reason(statement)
             case Product():
@@ -292,6 +294,15 @@ def _loop_reason(loops: Sequence[For], body: Sequence[Stmt]) -> str:
     if innermost.ordered:
         return f"{innermost.var} one by one: its iterations depend on each other"
     return f"{innermost.var} one by one: no loop has as many elements side by side as a vector"
+
+
+def _turn_reasons(fold: Fold, target: Target) -> Iterator[str]:
+    if (count := vectors_in_turn(fold, target)) > 1:
+        sums = count * len(fold.accumulators)
+        yield (
+            f"{fold.var} computes {count} vectors one after another: {sums} of "
+            f"{target.vector_registers} registers hold partial results"
+        )
 
 
 def _interleave_reason(loop: For, outermost: For) -> str:
