@@ -51,10 +51,10 @@ where it pays, is decided in `schedule/prefetch_rows.py`, in `schedule/prefetch_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
-from symgrad.codegen.loops.language import Fold, For, Index, Param, Reduction
+from symgrad.codegen.loops.language import Fold, For, Index, Param, Reduction, Stmt
 from symgrad.codegen.loops.rewrite import (
     accesses,
     buffers_used,
@@ -185,9 +185,14 @@ def are_stages_prefetched(blocks: For | None, sizes: Mapping[str, int]) -> bool:
     return len(stages) == len(blocks.body) > len(extents) == 1 and any(
         loop.prefetches and next_of_blocks(blocks, rows, loop, sizes)
         for rows in stages
-        for loop in rows.body
-        if isinstance(loop, For | Fold)
+        for loop in loops_along(rows.body)
     )
+
+
+def loops_along(body: Sequence[Stmt]) -> list[For | Fold]:
+    """Return the loops of a body that may prefetch, and then its folds."""
+    loops: list[For | Fold] = [s for s in body if isinstance(s, For)]
+    return loops + [s for s in body if isinstance(s, Fold)]
 
 
 def bytes_ahead(rows: For, loop: For | Fold, size: int) -> int:

@@ -50,6 +50,7 @@ from symgrad.codegen.loops.access import body_flops
 from symgrad.codegen.loops.language import Fold, For, Kernel, Param, Stmt
 from symgrad.codegen.loops.next_rows import (
     changed_next,
+    loops_along,
     next_of_blocks,
     next_rows,
     results_ahead,
@@ -104,22 +105,23 @@ def prefetch_stages(kernel: Kernel, target: Target) -> Kernel:
 def _in_stages(statement: Stmt, params: dict[str, Param], target: Target) -> Stmt:
     if not isinstance(statement, For) or statement.vector > 1:
         return statement
-    loops = [s for rows in statement.body if isinstance(rows, For) for s in _along_rows(rows.body)]
+    loops = [s for rows in statement.body if isinstance(rows, For) for s in loops_along(rows.body)]
     if not rows_in_stages(statement) or any(s.prefetches for s in loops):
         body = tuple(_in_stages(s, params, target) for s in statement.body)
         return replace(statement, body=body)
     sizes = {name: param.dtype.itemsize for name, param in params.items()}
 
-    def marked(rows: For, loop: Stmt) -> Stmt:
-        if not isinstance(loop, For | Fold) or _width(loop) == 1:
-            return loop
-        prefetching = replace(loop, prefetches=True)
-        found = next_of_blocks(statement, rows, loop, sizes)
-        return prefetching if found or results_ahead(prefetching, params, target) else loop
+    def marked(rows: For) -> For:
+        new: dict[int, Stmt] = {}
+        for loop in loops_along(rows.body):
+            prefetching = replace(loop, prefetches=True)
+            found = next_of_blocks(statement, rows, loop, sizes)
+            if _width(loop) > 1 and (found or results_ahead(prefetching, params, target)):
+                new[id(loop)] = prefetching
+        return replace(rows, body=tuple(new.get(id(s), s) for s in rows.body))
 
-    stages = [s for s in statement.body if isinstance(s, For)]  # there is nothing else
-    body = tuple(replace(s, body=tuple(marked(s, loop) for loop in s.body)) for s in stages)
-    return replace(statement, body=body)
+    stages = (s for s in statement.body if isinstance(s, For))  # there is nothing else
+    return replace(statement, body=tuple(map(marked, stages)))
 
 
 def _width(loop: For | Fold) -> int:
@@ -134,16 +136,11 @@ def _prefetching_results(
         new = statement
         if isinstance(statement, For) and statement.vector == 1:
             inner = _prefetching_results(statement.body, params, target)
-            if any(s.prefetches for s in _along_rows(inner)):
+            if any(s.prefetches for s in loops_along(inner)):
                 inner = tuple(_prefetching(statement, s, params, target) for s in inner)
             new = replace(statement, body=inner)
         found.append(new)
     return tuple(found)
-
-
-def _along_rows(body: Sequence[Stmt]) -> list[For | Fold]:
-    loops: list[For | Fold] = [s for s in body if isinstance(s, For)]
-    return loops + [s for s in body if isinstance(s, Fold)]
 
 
 def _prefetching(around: For, statement: Stmt, params: dict[str, Param], target: Target) -> Stmt:
