@@ -67,11 +67,7 @@ def batch_norm(
     channels = normalize_axis(_OP, axis, x.ndim)
     axes = tuple(a for a in range(x.ndim) if a != channels)
     count = x.type.with_shape(tuple(x.shape[a] for a in axes)).size
-    if training:
-        # A last batch of one, of a size that was not known, has a variance of 0.
-        least = 2 if isinstance(count, int) else 1
-        x = require_least(x, count, least, _OP, _TOO_FEW)
-    wide = cast(x, accumulator_dtype(x.dtype))
+    wide = cast(_with_enough(x, count) if training else x, accumulator_dtype(x.dtype))
     running = [
         _statistic(n, s, wide, channels) for n, s in (("mean", mean), ("variance", variance))
     ]
@@ -108,6 +104,13 @@ def _by_running(x: Tensor, running: list[Tensor | None], epsilon: float) -> Tens
         missing = "mean" if mean is None else "variance"
         raise DTypeError(_OP, f"{missing} is None, which is for training", source=user_source())
     return multiply(subtract(x, mean), rsqrt(add(variance, epsilon)))
+
+
+def _with_enough(x: Tensor, count: Dim) -> Tensor:
+    """Return `x`, which has more than one element a channel, or one if that was not known."""
+    # A last batch of one, of a size that was not known, has a variance of 0.
+    least = 2 if isinstance(count, int) else 1
+    return require_least(x, count, least, _OP, _TOO_FEW)
 
 
 def _correction(count: Dim, x: Tensor) -> Any:

@@ -27,7 +27,7 @@ def _name(row: OpenRow) -> str:
 
 
 def _shape(row: OpenRow, size: int) -> tuple[int, ...]:
-    return tuple(size if n == "n" else n for n in row.shape if isinstance(n, int) or n == "n")
+    return tuple(n if isinstance(n, int) else size for n in row.shape)
 
 
 def _step(build: Callable[[Tensor], Tensor], shape: Any) -> sg.Step:
