@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -42,11 +43,11 @@ _PLACES = {"vector": (("n",), 0), "rows": (("n", 3), 0), "columns": ((2, "n"), 1
 
 def _along(axis: int) -> Iterator[tuple[str, Build]]:
     for name in _ALONG:
-        yield name, lambda x, name=name: getattr(sg, name)(x, axis=axis)
+        yield name, partial(getattr(sg, name), axis=axis)
     for name in _OF_NN:
-        yield name, lambda x, name=name: getattr(sg.nn, name)(x, axis=axis)
+        yield name, partial(getattr(sg.nn, name), axis=axis)
     for name in ("quantile", "nanquantile"):
-        yield name, lambda x, name=name: getattr(sg, name)(x, [0.0, 0.3], axis=axis)
+        yield name, _quantiles(getattr(sg, name), axis)
     yield "sort", lambda x: sg.sort(x, axis=axis)
     yield "argsort", lambda x: sg.argsort(x, axis=axis)
     yield "diff", lambda x: sg.diff(x, axis=axis)
@@ -59,6 +60,10 @@ def _along(axis: int) -> Iterator[tuple[str, Build]]:
     yield "top_k", lambda x: sg.top_k(x, 1, axis=axis)[0]
     yield "cosine", lambda x: sg.nn.cosine_similarity(x, x * x, axis=axis)
     yield "associative_scan", lambda x: sg.associative_scan(lambda a, b: a * b, x, axis=axis)
+
+
+def _quantiles(of: Callable[..., Tensor], axis: int) -> Build:
+    return lambda x: of(x, [0.0, 0.3], axis=axis)
 
 
 def _batch_norm(x: Tensor) -> Tensor:

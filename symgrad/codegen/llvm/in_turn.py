@@ -16,11 +16,11 @@ from symgrad.codegen.schedule.interleave import vectors_in_turn
 from symgrad.codegen.vectors import joined, part_of
 from symgrad.records import replace
 
-Step = Callable[[KernelScope, Sequence[ir.Value]], list[ir.Value]]
+_Step = Callable[[KernelScope, Sequence[ir.Value]], list[ir.Value]]
 
 
 def emit_in_turn(
-    scope: KernelScope, fold: Fold, carried: Sequence[ir.Value], step: Step
+    scope: KernelScope, fold: Fold, carried: Sequence[ir.Value], step: _Step
 ) -> list[ir.Value]:
     """Emit a step of a fold, for each vector register by itself if registers hold no more.
 
