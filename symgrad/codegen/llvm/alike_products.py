@@ -232,10 +232,18 @@ def _instance(
             here[made] = leaf_function(module, template.leaves[made])
             if here[made].name != made.name:
                 names[made.name] = here[made].name
-        elif made is not template.function:
-            module.globals.setdefault(made.name, made)
+        elif made is not template.function and made.name not in module.globals:
+            _add(module, made)
     function.lifted = [here.get(v, v) for v in _lifted(kernel, template, numbers)]
     return function
+
+
+def _add(module: ir.Module, called: ir.LLVMFunction) -> None:
+    """Add a function that is of its name everywhere; one with a body may be bound to a target."""
+    if called.is_declaration:
+        module.add(called)
+    else:
+        called.copied(module, called.name)
 
 
 def _lifted(kernel: Kernel, template: _SizedProduct, numbers: tuple[int, ...]) -> list[ir.Value]:

@@ -19,6 +19,7 @@ from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.target import Target, target_named
+from symgrad.codegen.target_attributes import bind_functions
 from symgrad.config import override
 from symgrad.graph.node import Tensor
 from tests.support.programs import program_from
@@ -129,6 +130,15 @@ def test_numbers_of_an_epilogue_that_are_equal_and_not_the_same_are_told_apart(m
     for zero in (0.0, -0.0, 0.0, -0.0):
         x, w = sg.placeholder((6, 24)), sg.placeholder((24, 40))
         program = program_from(sg.maximum(x @ w, zero), target="x86-64-v3")
+        assert text(program, target) == text(program, target, monkeypatch)
+
+
+def test_what_is_said_of_functions_of_one_module_is_not_said_in_others(monkeypatch):
+    target = target_named("x86-64-v3")
+    programs = [program_from(layer(n), target="x86-64-v3") for n in (20, 21, 22)]
+    for program in programs:
+        bind_functions(emit_module(program, target), target)  # as an export does
+    for program in programs:
         assert text(program, target) == text(program, target, monkeypatch)
 
 
