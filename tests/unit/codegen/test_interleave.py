@@ -143,16 +143,22 @@ def test_a_norm_with_gradients_multiplies_vectors_that_registers_hold(target, wi
     assert all(f"fmul <{other} x float>" not in block for other in (8, 32) if other != width)
 
 
-def test_sums_of_vectors_in_turn_are_those_of_vectors_beside_each_other(monkeypatch):
+@pytest.mark.isa("avx2")
+@pytest.mark.parametrize(("dtype", "length"), [("float32", 1024), ("float64", 1040)])
+def test_sums_of_vectors_in_turn_are_those_of_vectors_beside_each_other(dtype, length, monkeypatch):
     random = np.random.default_rng(0)
-    arrays = [random.normal(size=(64, 1040)).astype(np.float32) for _ in range(2)]
-    vectors = [random.normal(size=1040).astype(np.float32) for _ in range(2)]
-    x, g, scale, shift = (sg.placeholder(a.shape) for a in (*arrays, *vectors))
+    arrays = [random.normal(size=(64, length)).astype(dtype) for _ in range(2)]
+    vectors = [random.normal(size=length).astype(dtype) for _ in range(2)]
+    x, g, scale, shift = (sg.placeholder(a.shape, dtype) for a in (*arrays, *vectors))
     y = sg.nn.layer_norm(x, scale, shift)
     found = [y, *sg.gradients(y, [x, scale, shift], grad_ys=g)]
-    step = sg.compile([x, g, scale, shift], found)
-    with monkeypatch.context() as patch:
-        patch.setattr("symgrad.codegen.llvm.in_turn.vectors_in_turn", lambda fold, target: 1)
-        beside = sg.compile([x, g, scale, shift], found)
-    for a, b in zip(step(*arrays, *vectors), beside(*arrays, *vectors), strict=True):
+    texts, results = [], []
+    for count in (vectors_in_turn, lambda fold, target: 1):
+        with monkeypatch.context() as patch:
+            patch.setattr("symgrad.codegen.llvm.in_turn.vectors_in_turn", count)
+            step = sg.compile([x, g, scale, shift], found, target="x86-64-v3", threads=1)
+            texts.append(step.ir("llvm"))
+            results.append(step(*arrays, *vectors))
+    assert texts[0] != texts[1]
+    for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
