@@ -21,7 +21,7 @@ from symgrad.codegen.loops.language import (
     Ref,
     Select,
 )
-from symgrad.codegen.loops.rewrite import arguments, substitute_variable
+from symgrad.codegen.loops.rewrite import arguments, mentions, substitute_variable
 from symgrad.graph.dtypes import DType
 from symgrad.records import dataclass, replace
 
@@ -44,6 +44,11 @@ class ValueFormula:
         return replace(
             self, index=substitute_variable(self.index, variable, by), terms=tuple(terms)
         )
+
+    def mentions(self, variable: str) -> bool:
+        """Return whether `variable` occurs in an index of it, or of what it is applied to."""
+        formulas = (t for t in self.terms if isinstance(t, ValueFormula))
+        return mentions(self.index, variable) or any(t.mentions(variable) for t in formulas)
 
 
 def formula_of(

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from symgrad.codegen.loops.formulas import ValueFormula, formula_of
 from symgrad.codegen.loops.language import (
     Atom,
+    Check,
     Const,
     Expr,
     Fold,
@@ -37,7 +38,12 @@ from symgrad.codegen.loops.language import (
     Stmt,
     Store,
 )
-from symgrad.codegen.loops.rewrite import buffers_used, mentions, substitute_variable
+from symgrad.codegen.loops.rewrite import (
+    buffers_used,
+    mentions,
+    statements,
+    substitute_variable,
+)
 from symgrad.graph.dtypes import bool_
 from symgrad.records import dataclass, replace
 
@@ -69,6 +75,10 @@ class RowMaximum:
     def substituted(self, variable: str, by: Index) -> RowMaximum:
         mask = None if self.mask is None else self.mask.substituted(variable, by)
         return replace(self, index=substitute_variable(self.index, variable, by), mask=mask)
+
+    def mentions(self, variable: str) -> bool:
+        in_mask = self.mask is not None and self.mask.mentions(variable)
+        return in_mask or mentions(self.index, variable)
 
 
 def _along(loop: For | Reduction) -> Index:
@@ -142,9 +152,10 @@ class RowMaxima:
         }
 
     def _learn_rows(self, loop: For, inner: RowMaxima) -> None:
-        row = Index(0, ((_ROW, 1),))
+        row, bound = Index(0, ((_ROW, 1),)), _bound_in(loop)
         for (buffer, index), greatest in inner._elements.items():
-            if mentions(index, loop.var):
+            ends = any(mentions(index, name) or greatest.mentions(name) for name in bound)
+            if mentions(index, loop.var) and not ends:
                 place = buffer, substitute_variable(index, loop.var, row)
                 self._rows[place] = loop.extent, greatest.substituted(loop.var, row)
 
@@ -166,6 +177,7 @@ class RowMaxima:
         values = {s.name: s.value for s in fold.body if isinstance(s, Let)}
         inner = self.inside(fold)
         inner.formulas.update(values)
+        bound = _bound_in(fold)
         rows = zip(fold.accumulators, fold.items, fold.left, fold.right, fold.combined, strict=True)
         for accumulator, item, left, right, combined in rows:
             if accumulator.identity.value != -math.inf:
@@ -177,7 +189,13 @@ class RowMaxima:
             if isinstance(load, Load) and _is_maximum(fold, left, right, combined):
                 greatest = RowMaximum(load.buffer, load.index, fold.extent, mask)
                 element = Index(0, ((_ELEMENT, 1),))
-                yield accumulator.name, greatest.substituted(fold.var, element)
+                if not any(map(greatest.mentions, bound)):
+                    yield accumulator.name, greatest.substituted(fold.var, element)
+
+
+def _bound_in(loop: For | Fold) -> set[str]:
+    """Return the names of checked indices in a loop, which behind it may be those of others."""
+    return {s.name for s in statements(loop.body) if isinstance(s, Check)}
 
 
 def _name(atom: Atom) -> str:

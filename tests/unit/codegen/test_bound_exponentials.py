@@ -213,6 +213,79 @@ def test_other_masked_scores_are_not(old: str, new: str) -> None:
     assert "= exp(" in _bounded(text)
 
 
+# The greatest of rows, or of elements, that one index tells, and others less that.
+_GATHERED_ROWS = """
+kernel @rows(in x: f32[4096], in a: i64[32], in b: i64[32], out most: f32[32], out y: f32[4096]) {
+  for i in 0..32 {
+    t0: i64 = a[i]
+    check at = t0 in 32 else 1
+    fold m: f32 = -inf for k in 0..128 lanes(32) {
+      t1: f32 = x[128*at + k]
+      yield t1
+    } combine (a0) (b0) {
+      c: bool = gt(b0, a0)
+      d: f32 = select(c, b0, a0)
+      yield d
+    }
+    most[i] = m
+  }
+  for i in 0..32 {
+    t2: f32 = most[i]
+    t3: i64 = b[i]
+    check at = t3 in 32 else 1
+    for k in 0..128 vector(8) {
+      t4: f32 = x[128*at + k]
+      t5: f32 = sub(t4, t2)
+      t6: f32 = exp(t5)
+      y[128*i + k] = t6
+    }
+  }
+}
+"""
+_GATHERED_ELEMENTS = """
+kernel @gathered(in x: f32[4096], in a: i64[32], in b: i64[32], out y: f32[32]) {
+  fold m: f32 = -inf for k in 0..32 lanes(32) {
+    t0: i64 = a[k]
+    check at = t0 in 4096 else 1
+    t1: f32 = x[at]
+    yield t1
+  } combine (a0) (b0) {
+    c: bool = gt(b0, a0)
+    d: f32 = select(c, b0, a0)
+    yield d
+  }
+  for i in 0..32 {
+    t2: i64 = b[i]
+    check at = t2 in 4096 else 1
+    t3: f32 = x[at]
+    t4: f32 = sub(t3, m)
+    t5: f32 = exp(t4)
+    y[i] = t5
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("text", [_GATHERED_ROWS, _GATHERED_ELEMENTS])
+def test_a_row_of_a_checked_index_is_not_that_of_another_one_of_its_name(text: str) -> None:
+    assert "= exp(" in _bounded(text)
+
+
+def test_a_mask_of_a_checked_index_is_not_that_of_another_one_of_its_name() -> None:
+    text = _SCORES.replace("in left: bool[4096]", "in one: i64[32], in two: i64[32]")
+    first = "t20: i64 = one[i]\n    check at = t20 in 32 else 1\n    t0: i64 = index(at)"
+    second = "t21: i64 = two[j]\n    check at = t21 in 32 else 1\n    t8: i64 = index(at)"
+    text = text.replace("t0: i64 = index(i)", first).replace("t8: i64 = index(j)", second)
+    assert "= exp(" in _bounded(text)
+
+
+def test_a_gathered_row_is_bounded_where_one_index_tells_it() -> None:
+    outer, behind = _GATHERED_ROWS.split("    most[i] = m\n  }\n  for i in 0..32 {\n")
+    one = behind.replace("    t2: f32 = most[i]\n    t3: i64 = b[i]\n", "")
+    one = one.replace("    check at = t3 in 32 else 1\n", "").replace("t4, t2", "t4, m")
+    assert "decay(t5)" in _bounded(f"{outer}    most[i] = m\n{one}")
+
+
 def test_a_mask_that_is_stored_to_is_not_known():
     text = _IN_MEMORY.replace("left[", "w[").replace("out w: bool", "inout w: bool")
     assert "decay(t14)" in _bounded(text)
