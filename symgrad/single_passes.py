@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from symgrad.codegen.contract.panel_width import panel_bytes
 from symgrad.codegen.loops.parse import parse_kernel
 from symgrad.codegen.program.language import Program
 from symgrad.codegen.program.parse import parse_program
@@ -23,7 +24,7 @@ from symgrad.graph.text.parse import parse_graph
 from symgrad.passes.fusion.partition import Partition
 from symgrad.passes.pipeline import FUSE, SPECIALIZE, GraphPass, Nesting
 from symgrad.passes.table import ALL_PASSES, AnyPass, Options, PassRunner
-from symgrad.records import dataclass
+from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ def run_passes(
 
     Raises `GraphError` for a name that is unknown, and for a pass of another level.
     """
-    runner, scheduled = PassRunner(options, PASSES), Scheduled(machine, {})
+    told = replace(options, panel_bytes=panel_bytes(machine.target))
+    runner, scheduled = PassRunner(told, PASSES), Scheduled(machine, {})
     for name in names:
         row = next((row for row in PASSES if row.name == name), None)
         if row is None:

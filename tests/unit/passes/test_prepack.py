@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.program.print import print_program
 from symgrad.graph.graph import Graph
 from symgrad.graph.loop_view import LoopView
 from symgrad.graph.node import Node, Tensor
@@ -13,6 +14,7 @@ from symgrad.passes.loops import prepack as prepack_module
 from symgrad.passes.loops.prepack import prepack
 from symgrad.passes.rewrites.rewrite import Rewrites
 from symgrad.runtime.function import compile
+from tests.support.floors import compile_for, optimized_once, program_for
 from tests.support.loop_parts import changed_by, ops_by_depth, reasons, scan_of
 
 ROWS, TERMS, COLUMNS = 4, 64, 1024
@@ -74,6 +76,16 @@ def test_panels_are_as_wide_as_tiles_of_two_vectors_where_registers_are_few(targ
     outputs = scan_of(_step, [H], trips=4).outputs
     text = compile([H, W, V], outputs, target=target, cache=False).ir("loops")
     assert f"f32[{COLUMNS // width}, {TERMS}, {width}]" in text
+
+
+def test_floors_of_several_targets_have_the_panels_of_each():
+    graph = Graph(scan_of(_step, [H], trips=4).outputs, [H, W, V])
+    widths = {"x86-64": 8, "x86-64-v3": 16}
+    with optimized_once():
+        for target, width in widths.items():
+            made = compile_for(graph, target, opt_level=0).program
+            for program in (made, program_for(graph, target)):
+                assert f"f32[{COLUMNS // width}, {TERMS}, {width}]" in print_program(program)
 
 
 def test_narrow_panels_are_of_products_of_as_many_columns_and_terms_as_wide_ones():
