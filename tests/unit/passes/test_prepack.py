@@ -98,6 +98,13 @@ def test_narrow_panels_are_of_products_of_as_many_columns_and_terms_as_wide_ones
     assert prepack(graph, narrow) is graph
 
 
+@pytest.mark.parametrize(("panel_bytes", "is_packed"), [(256, False), (64, True)])
+def test_a_weight_of_which_panels_leave_columns_over_is_not_packed(panel_bytes, is_packed):
+    h, w = sg.placeholder((ROWS, 96)), sg.placeholder((96, 528))
+    graph = Graph(scan_of(lambda v: [sg.tanh(v @ w)[:, :96]], [h], trips=4).outputs, [h, w])
+    assert (prepack(graph, Rewrites(panel_bytes=panel_bytes)) is not graph) == is_packed
+
+
 def test_two_products_with_one_weight_share_its_panels():
     def step(h: Tensor) -> list[Tensor]:
         first = sg.tanh(h @ W)
