@@ -29,7 +29,7 @@ _QUICK = {
     *("median", "nanmedian", "nanquantile", "quantile", "layer_norm", "standardize", "histogram"),
     *("histogram_edges", "digitize", "instance_norm", "group_norm", "batch_norm"),
     *("split", "set", "fft", "fftfreq", "conv", "adaptive_avg_pool", "unique_values", "interp"),
-    *("conv_transpose", "pad"),
+    *("conv_transpose", "pad", "take", "take_along_axis"),
 }
 _ALONG = (
     *("sum", "prod", "mean", "max", "min", "any", "all", "std", "var", "ptp", "median", "nanmax"),
@@ -95,6 +95,8 @@ _OTHERS: tuple[tuple[str, tuple[int | str, ...], Build], ...] = (
     ("pad", ("n", 3), lambda x: sg.pad(x, [(2, 1), (0, 0)], mode="reflect")),
     ("matmul", ("n", 3), lambda x: x @ x.T),
     ("products", ("n", 3), lambda x: x.T @ x),
+    ("take", (2, "n"), lambda x: sg.take(x, sg.constant([1, 0]) * 1, axis=1)),
+    ("take_along_axis", (1, "n"), lambda x: sg.take_along_axis(x, sg.constant([[1, 0]]), axis=1)),
     ("trace", ("n", "n"), lambda x: sg.trace(x)),
     ("tril", ("n", 3), lambda x: sg.tril(x)),
     ("reshape", ("n", 3), lambda x: sg.reshape(x, (-1,))),

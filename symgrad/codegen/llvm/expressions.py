@@ -167,6 +167,8 @@ def emit_pointer(
 
 
 def _emit_load(scope: KernelScope, load: Load) -> tuple[ir.Value, int]:
+    if not scope.params[load.buffer].count:  # behind a check of an index, which fails
+        return scope.lanes(1).const(0, load.dtype), 1
     stride = stride_of(scope, load.index)
     width = scope.vector.width
     if (held := scope.held(load.buffer)) is not None:
@@ -259,7 +261,9 @@ def _emit_search(scope: KernelScope, search: BinarySearch) -> tuple[ir.Value, in
 
 
 def emit_store(scope: KernelScope, store: Store) -> None:
-    """Emit a store, of all lanes."""
+    """Emit a store, of all lanes; none to a buffer without elements, which is never reached."""
+    if not scope.params[store.buffer].count:
+        return
     dtype = store.value.dtype
     width = scope.vector.width
     if (held := scope.held(store.buffer)) is not None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.errors import IndexOutOfRangeError
 
 COUNT = 67  # vectors and some that are left over
 
@@ -54,6 +55,23 @@ def test_the_bits_do_not_depend_on_threads():
     for others in found[1:]:
         for one, other in zip(found[0], others, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_an_axis_without_elements_has_no_index(dtype):
+    x, i = sg.placeholder((2, 0), dtype), sg.placeholder((2, COUNT), "int64")
+    rows = sg.take(x, i[0], axis=1)
+    programs = {
+        "take": [rows],
+        "gradient of take": sg.gradients(sg.sum(rows), [x]),
+        "take_along_axis": [sg.sin(sg.take_along_axis(x, i, axis=1))],
+        "cross_entropy": [sg.nn.cross_entropy(x, i[:, 0], reduction="none")],
+    }
+    for name, outputs in programs.items():
+        step = sg.compile([x, i], outputs, opt_level=0)
+        subject = name.removeprefix("gradient of ")
+        with pytest.raises(IndexOutOfRangeError, match=f"{subject}: index 1 .* of size 0"):
+            step(_given(dtype, 2, 0), np.ones((2, COUNT), np.int64))
 
 
 def test_an_index_out_of_range_in_what_is_left_over_is_found():
