@@ -115,7 +115,7 @@ def require_least(
         return x
     if isinstance(size, int):
         refused = IndexOutOfRangeError if is_index else ShapeError
-        raise refused(op, problem.format(x=x.type, size=size), source=user_source())
+        raise refused(op, _told(problem, x.type, size), source=user_source())
     return apply(
         require_least_op, x, size=size, least=least, about=op, problem=problem, is_index=is_index
     )
@@ -126,8 +126,13 @@ def _require_least_infer(
 ) -> TensorType:
     if isinstance(size, int) and size < least:
         refused = IndexOutOfRangeError if is_index else ShapeError
-        raise refused(about, problem.format(x=x, size=size))
+        raise refused(about, _told(problem, x, size))
     return x
+
+
+def _told(problem: str, x: TensorType, size: int) -> str:
+    """Return `problem` about `x` and a size, in which names may have braces."""
+    return problem.replace("{size}", str(size)).replace("{x}", str(x))
 
 
 def _require_least_reference(

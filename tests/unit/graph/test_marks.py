@@ -32,6 +32,13 @@ def test_match_shape_refuses_known_sizes_that_differ_and_passes_gradients(x):
     np.testing.assert_array_equal(value_of(g, {n: VECTOR}), 2 * VECTOR)
 
 
+def test_names_of_sizes_with_braces_are_told_as_they_are():
+    n = placeholder(("{n}",))
+    required = require_least(square(n), n.shape[0], 2, "f", f"{n.shape[0]}: {{size}} in {{x}}")
+    with pytest.raises(ShapeError, match=r"f: \{n\}: 1 in f32\[1\]"):
+        value_of(required, {n: VECTOR[:1]})
+
+
 def test_require_least_refuses_what_is_too_small_as_soon_as_it_is_known(x):
     problem = "{x} has {size} of axis 0"
     assert require_least(x, 3, 3, "f", problem) is x
