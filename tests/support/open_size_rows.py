@@ -29,7 +29,7 @@ _QUICK = {
     *("median", "nanmedian", "nanquantile", "quantile", "layer_norm", "standardize", "histogram"),
     *("histogram_edges", "digitize", "instance_norm", "group_norm", "batch_norm"),
     *("split", "set", "fft", "fftfreq", "conv", "adaptive_avg_pool", "unique_values", "interp"),
-    *("conv_transpose", "pad", "take", "take_along_axis"),
+    *("conv_transpose", "pad", "take", "take_along_axis", "getitem"),
 }
 _ALONG = (
     *("sum", "prod", "mean", "max", "min", "any", "all", "std", "var", "ptp", "median", "nanmax"),
@@ -82,6 +82,8 @@ _OTHERS: tuple[tuple[str, tuple[int | str, ...], Build], ...] = (
     ("group_norm", _IMAGE, lambda x: sg.nn.group_norm(x, 2)),
     ("batch_norm", ("n", 3, 2), _batch_norm),
     ("split", ("n",), lambda x: sg.split(x, 2)[1]),
+    ("getitem", ("n", 3), lambda x: x[1]),
+    ("getitem", (2, "n"), lambda x: x[0, -2]),
     ("set", ("n", 3), lambda x: x.at[1].set(2.0)),
     ("add", ("n", 3), lambda x: x.at[-2].add(x[0])),
     ("fft", ("n", 3), lambda x: sg.real(sg.fft.fft(x, axis=0))),

@@ -7,6 +7,7 @@ what that leaves. A slice of an axis of unknown size is clipped by sizes that ar
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from symgrad.graph.operands import as_tensor, holds_size
 from symgrad.graph.ops.elementwise import broadcast_together
 from symgrad.graph.ops.gathering import gather
 from symgrad.graph.ops.indexing import gather_axes, index_tensor
+from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.slice_bounds import TensorBounds, tensor_bounds
 from symgrad.graph.ops.slicing import slice_axes
 from symgrad.graph.ops.structure import reshape
@@ -45,6 +47,7 @@ def getitem(x: Any, key: Any, /) -> Tensor:
     x, key = with_axes_of_truths(as_tensor(x), key if isinstance(key, tuple) else (key,))
     x, items = _windowed(x, items_of(x, key))
     cuts = cuts_of(x, items)
+    x = with_room(x, cuts)
     sliced = slice_axes(x, [c.start for c in cuts], [c.size for c in cuts], [c.step for c in cuts])
     kept = reshape(sliced, tuple(n for n, c in zip(sliced.shape, cuts, strict=True) if not c.drops))
     arrays = [item for item in items if is_array(item)]
@@ -226,6 +229,22 @@ def _cut_of_int(index: int, size: Dim, axis: int) -> AxisPart:
             _OP, f"index {index} is outside of axis {axis} of size {size}", source=user_source()
         )
     return AxisPart(index if index >= 0 else size + index, 1, 1, drops=True)
+
+
+def with_room(x: Tensor, cuts: Sequence[AxisPart]) -> Tensor:
+    """Return `x`, whose axes of unknown sizes have the places that ints stand for.
+
+    A window to write to that begins beyond the end would be moved, to other elements.
+    """
+    for axis, cut in enumerate(cuts):
+        size = x.shape[axis]
+        if cut.drops and not isinstance(size, int):
+            least = cut.start + 1 if isinstance(cut.start, int) else size - cut.start
+            assert isinstance(least, int), "an int stands for a place from one of both ends"
+            index = least - 1 if isinstance(cut.start, int) else -least
+            problem = f"index {index} is outside of axis {axis} of size {{size}} of x: {{x}}"
+            x = require_least(x, size, least, _OP, problem, is_index=True)
+    return x
 
 
 def _cut_of_slice(item: slice, size: Dim) -> AxisPart:

@@ -23,7 +23,6 @@ from symgrad.graph.ops.elementwise import broadcast_target, common_shape, filled
 from symgrad.graph.ops.extrema import maximum, minimum
 from symgrad.graph.ops.gathering import scatter_rows, set_rows
 from symgrad.graph.ops.index_grid import IndexGrid
-from symgrad.graph.ops.marks import require_least
 from symgrad.graph.ops.scattering import extreme_rows, multiply_rows, scatter_max_op, scatter_min_op
 from symgrad.graph.ops.structure import broadcast_to, reshape
 from symgrad.graph.ops.subscript import (
@@ -35,6 +34,7 @@ from symgrad.graph.ops.subscript import (
     is_truth,
     items_of,
     with_axes_of_truths,
+    with_room,
 )
 from symgrad.graph.ops.windows import update_like, write_window
 from symgrad.graph.sizes import Dim
@@ -168,27 +168,11 @@ def _written(x: Tensor, key: tuple[Any, ...], v: Any, mode: _Mode) -> Tensor:
     if any(bounds_of(item) is not None for item in items):
         return _windowed(x, items, value, mode)
     cuts = cuts_of(x, items)
-    x = _with_room(x, cuts)
+    x = with_room(x, cuts)
     if any(map(is_array, items)) or any(cut.step != 1 for cut in cuts):
         return _scattered(x, items, cuts, value, mode)
     starts = [cut.start for cut in cuts]
     return _placed(x, items, starts, [cut.size for cut in cuts], value, mode)
-
-
-def _with_room(x: Tensor, cuts: Sequence[AxisPart]) -> Tensor:
-    """Return `x`, whose axes of unknown sizes have the places that ints stand for.
-
-    A window that begins beyond the end would be moved, to other elements.
-    """
-    for axis, cut in enumerate(cuts):
-        size = x.shape[axis]
-        if cut.drops and not isinstance(size, int):
-            least = cut.start + 1 if isinstance(cut.start, int) else size - cut.start
-            assert isinstance(least, int), "an int stands for a place from one of both ends"
-            index = least - 1 if isinstance(cut.start, int) else -least
-            problem = f"index {index} is outside of axis {axis} of size {{size}} of x: {{x}}"
-            x = require_least(x, size, least, "getitem", problem, is_index=True)
-    return x
 
 
 # ------------------------------------------------------------------------------------ windows
