@@ -116,16 +116,16 @@ def test_what_no_op_takes_is_refused_in_the_name_of_each(module):
     assert not wrong
 
 
-_CUT: tuple[tuple[str, Any], ...] = (
-    ("split", lambda x: sg.split(x, [2], axis=1)),
-    ("quantile", lambda x: sg.quantile(x, 0.5, axis=1)),
+_CUT: tuple[tuple[str, Any, str], ...] = (
+    ("split", lambda x: sg.split(x, [2], axis=1), "leaves axis 1 of x"),
+    ("quantile", lambda x: sg.quantile(x, 0.5, axis=1), r"has no elements along \(1,\)"),
 )
 
 
-@pytest.mark.parametrize(("name", "function"), _CUT)
-def test_rows_that_a_call_leaves_empty(name, function):
+@pytest.mark.parametrize(("name", "function", "problem"), _CUT)
+def test_rows_that_a_call_leaves_empty(name, function, problem):
     x = sg.placeholder((3, None), name="x")
     step = sg.compile([x], function(x))
-    with pytest.raises(sg.ShapeError, match=f"^{name}: .* leaves axis 1 of x") as caught:
+    with pytest.raises(sg.ShapeError, match=f"^{name}: .* {problem}") as caught:
         step(np.zeros((3, 0), np.float32))
     assert "test_inner_ops.py" in str(caught.value)

@@ -102,7 +102,7 @@ def _refusals(node: Node) -> list[SymgradError]:
 # They take operands of every type, or none.
 _REFUSE_NOTHING = {
     *("after", "astype", "dim_size", "identity", "iota", "linear_in", "prevent_gradient"),
-    *("same_on_ranks", "stop_gradient", "sum", "unfold"),
+    *("require_least", "same_on_ranks", "stop_gradient", "sum", "unfold"),
 }
 
 # They refuse to keep more elements than a row has, and nothing else.
