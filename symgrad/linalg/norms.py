@@ -16,7 +16,7 @@ from symgrad.graph.ops.arithmetic import multiply
 from symgrad.graph.ops.comparison import equal, greater, not_equal, where
 from symgrad.graph.ops.complex_parts import conj, real
 from symgrad.graph.ops.conversion import astype
-from symgrad.graph.ops.elementwise import filled, filled_like, is_inexact
+from symgrad.graph.ops.elementwise import filled_like, is_inexact
 from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.reduction import min as least
 from symgrad.graph.ops.structure import broadcast_to, expand_dims, reduce_sum, reshape
@@ -24,6 +24,7 @@ from symgrad.graph.ops.svd import svd
 from symgrad.graph.ops.transcendental import pow, sqrt
 from symgrad.graph.ops.views import moveaxis, narrow
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import at_most
 from symgrad.linalg.operands import as_matrices, over_one_batch
 from symgrad.linalg.solving import tolerance
 
@@ -206,9 +207,9 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
         least = tolerance("matrix_rank", matrix, rtol)
         columns, least = over_one_batch("matrix_rank", columns, least)
         *batch, count, _ = columns.shape
-        if count == 0:
-            return filled(tuple(batch), 0, dtypes.int64)
         values = reshape(columns, (*batch, count))
-        limit = multiply(narrow(values, len(batch), 0, 1), expand_dims(least, -1))
+        first = narrow(values, len(batch), 0, at_most(count, 1))  # of a size that may be 0
+        most = reduce_sum(first, (len(batch),))
+        limit = expand_dims(multiply(most, least), -1)
         is_counted = greater(values, broadcast_to(limit, values.shape))
         return reduce_sum(astype(is_counted, dtypes.int64), (len(batch),))

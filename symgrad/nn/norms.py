@@ -23,7 +23,9 @@ from symgrad.graph.ops.slicing import place
 from symgrad.graph.ops.structure import Axes, accumulator_dtype, reshape
 from symgrad.graph.ops.transcendental import pow, rsqrt
 from symgrad.graph.ops.unfolding import unfold_axes
+from symgrad.graph.ops.views import narrow
 from symgrad.graph.public_ops import public
+from symgrad.graph.sizes import at_least
 from symgrad.graph.sizes import divide as divide_size
 from symgrad.graph.types import Shape
 from symgrad.nn.deviations import moments_over
@@ -241,12 +243,12 @@ def local_response_norm(
     channels = channel_axis("local_response_norm", x, layout)
     size = check_count("local_response_norm", "size", size)
     wide = cast(x, accumulator_dtype(x.dtype))
-    if any_zero(x.type, (channels,)):
-        return cast(wide, x.dtype)
     shape, low = list(x.shape), [0] * x.ndim
-    shape[channels], low[channels] = x.shape[channels] + (size - 1), size // 2
+    # Over no channels, too, there is a window.
+    shape[channels], low[channels] = at_least(x.shape[channels] + (size - 1), size), size // 2
     squares = place(multiply(wide, wide), tuple(shape), tuple(low), (1,) * x.ndim)
-    near = sum_over(unfold_axes(squares, (channels,), (size,), (1,), (1,)), -1)
+    windows = unfold_axes(squares, (channels,), (size,), (1,), (1,))
+    near = narrow(sum_over(windows, -1), channels, 0, x.shape[channels])
     scale = add(multiply(near, alpha / size), k)
     return cast(multiply(wide, pow(scale, -beta)), x.dtype)
 

@@ -30,6 +30,7 @@ _QUICK = {
     *("histogram_edges", "digitize", "instance_norm", "group_norm", "batch_norm"),
     *("split", "set", "fft", "fftfreq", "conv", "adaptive_avg_pool", "unique_values", "interp"),
     *("conv_transpose", "pad", "take", "take_along_axis", "getitem"),
+    *("expm", "sqrtm", "lu", "matrix_rank", "response_norm"),
 }
 _ALONG = (
     *("sum", "prod", "mean", "max", "min", "any", "all", "std", "var", "ptp", "median", "nanmax"),
@@ -109,6 +110,11 @@ _OTHERS: tuple[tuple[str, tuple[int | str, ...], Build], ...] = (
     ("attention", ("n", 4), lambda x: sg.nn.scaled_dot_product_attention(x, 2 * x, x + 1)),
     ("max_pool", _IMAGE, lambda x: sg.nn.max_pool(x, 2)),
     ("cholesky", ("n", "n"), lambda x: sg.linalg.cholesky(x @ x.T + 3 * sg.eye(x.shape[0]))),
+    ("expm", ("n", "n"), lambda x: sg.linalg.expm(x)),
+    ("sqrtm", (2, "n", "n"), lambda x: sg.linalg.sqrtm(x @ x.mT + sg.eye(x.shape[-1]))),
+    ("lu", ("n", "n"), lambda x: sg.linalg.lu(x)[2]),
+    ("matrix_rank", ("n", "n"), lambda x: sg.linalg.matrix_rank(x)),
+    ("response_norm", (2, "n"), lambda x: sg.nn.local_response_norm(x, 3)),
     ("losses", ("n", 3), lambda x: sg.nn.cross_entropy(x, sg.arange(x.shape[0]) % 3)),
     ("pdist", ("n", 3), lambda x: sg.nn.pdist(x)),
 )

@@ -22,8 +22,8 @@ from symgrad.graph.ops.comparison import greater, where
 from symgrad.graph.ops.conversion import stop_gradient
 from symgrad.graph.ops.elementwise import filled_like
 from symgrad.graph.ops.extrema import maximum, minimum
+from symgrad.graph.ops.greatest_numbers import greatest_number
 from symgrad.graph.ops.powers import exp2, log2
-from symgrad.graph.ops.reduction import max as greatest
 from symgrad.graph.ops.slicing import concat
 from symgrad.graph.ops.structure import broadcast_to
 from symgrad.graph.ops.triangles import matrix_transpose
@@ -60,5 +60,6 @@ def _scale(a: Tensor, g: Tensor) -> Tensor:
 
 def _exponent(x: Tensor) -> Tensor:
     """Return the least power of two that no element is larger than, 0 where all are 0."""
-    largest = greatest(absolute(x), axis=(-2, -1), keepdims=True)
+    # A size that is not known may be 0: of no elements the greatest is -inf.
+    largest = greatest_number(absolute(x), (x.ndim - 2, x.ndim - 1))
     return ceil(log2(where(greater(largest, 0.0), largest, filled_like(largest, 1))))

@@ -22,9 +22,10 @@ from symgrad.graph.ops.extrema import maximum
 from symgrad.graph.ops.gathering import iota
 from symgrad.graph.ops.ordering import argsort
 from symgrad.graph.ops.reduction import max as greatest
-from symgrad.graph.ops.structure import broadcast_to, permute_dims, reshape
+from symgrad.graph.ops.structure import broadcast_to, permute_dims, reduce_sum, reshape
 from symgrad.graph.ops.subgraph import is_zero
 from symgrad.graph.ops.windows import read_window
+from symgrad.graph.sizes import at_most
 
 
 def arrived(g: Tensor | None) -> Tensor | None:
@@ -76,8 +77,10 @@ def permute_rows(x: Tensor, order: Tensor) -> Tensor:
     if 0 in x.shape:  # which has no window to read
         return filled((*shape, x.shape[-1]), 0, x.dtype)
     starts = [iota(shape, axis) for axis in range(order.ndim - 1)]
-    rows = read_window(x, [*starts, order], (1,) * order.ndim, 0)
-    return reshape(rows, (*shape, x.shape[-1]))
+    sizes = tuple(at_most(n, 1) for n in x.shape[:-1])
+    rows = read_window(x, [*starts, order], sizes, 0)
+    maybe_empty = tuple(order.ndim + a for a, n in enumerate(sizes) if not isinstance(n, int))
+    return reshape(reduce_sum(rows, maybe_empty), (*shape, x.shape[-1]))
 
 
 def near_one_factors(x: Tensor, axis: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
