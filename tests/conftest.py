@@ -22,6 +22,7 @@ import gc
 import io
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,6 +196,13 @@ def pytest_configure(config: pytest.Config) -> None:
     # Not in setup.cfg: a class named there is imported before the variables above are set.
     config.addinivalue_line("filterwarnings", "ignore::symgrad.errors.PromotionWarning")
     gc.disable()
+
+
+@pytest.fixture(autouse=True)
+def emitted_anew() -> None:
+    """Have each test emit its products: templates of others may have numbers that were patched."""
+    if (alike := sys.modules.get("symgrad.codegen.llvm.alike_products")) is not None:
+        alike._alike.cache_clear()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -46,6 +46,7 @@ from tests.support.guard_pages import (
 )
 from tests.support.programs import program_of
 from tests.support.schedules import SCHEDULES
+from tests.support.templates import emitted_anew
 
 Array = np.ndarray[Any, Any]
 
@@ -295,6 +296,7 @@ def _floors(
     memory = temporaries_apart() if variant.memory.is_apart else nullcontext()
     with ExitStack() as stack:
         stack.enter_context(memory)
+        stack.enter_context(emitted_anew())
         for name, schedule in SCHEDULES.items():
             stack.enter_context(schedule() if getattr(variant, name) else nullcontext())
         made = compile_for(

@@ -48,6 +48,7 @@ from symgrad.cost_model import products as product_costs
 from symgrad.passes.fusion import placing, windows
 from symgrad.passes.loops import prepack
 from symgrad.passes.rewrites import fold_constants
+from tests.support.templates import emitted_anew
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def in_squares() -> Iterator[None]:
 @contextmanager
 def unrolled() -> Iterator[None]:
     """Unroll the loop of every microkernel that has registers left, however short it is."""
-    with mock.patch.multiple(unrolling, UNROLLED_CYCLES=0, LEAST_UNROLLED=2):
+    with emitted_anew(), mock.patch.multiple(unrolling, UNROLLED_CYCLES=0, LEAST_UNROLLED=2):
         yield
 
 

@@ -26,7 +26,7 @@ _RECORDS = "runtime/stored_program.py"  # how what is kept of a program is writt
 _SOURCES_OF_LEAVES = (
     *("codegen/contract/**/*.py", "codegen/ir/*.py", "codegen/loops/blocking.py"),
     *("codegen/loops/strided.py", "codegen/matrix_unit.py", "codegen/target.py"),
-    *("codegen/vectors.py", "graph/aligned.py", "graph/dtypes.py"),
+    *("codegen/target_attributes.py", "codegen/vectors.py", "graph/aligned.py", "graph/dtypes.py"),
     *("graph/foreign_functions.py", "graph/huge_pages.py", "graph/identity.py"),
     *("graph/late_binding.py", "graph/sizes.py", "graph/types.py"),
     *("graph/whole_copies.py", "cost_model/*.py", "errors.py", "records.py"),

@@ -13,6 +13,7 @@ from symgrad.codegen.contract.plans import unrolling
 from symgrad.codegen.target import target_named
 from symgrad.graph.graph import Graph
 from tests.support.schedules import unrolled
+from tests.support.templates import emitted_anew
 
 # Rows, columns and k, with and without leftovers of tiles, of vectors and of four steps.
 SHAPES = ((24, 64, 64), (13, 67, 37), (31, 40, 10), (6, 16, 3), (50, 20, 259), (7, 9, 1))
@@ -59,7 +60,7 @@ def _results(graph: Graph, arrays: list[np.ndarray], target: str) -> tuple[list[
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32"])
 def test_products_are_the_same_bit_for_bit(target, dtype):
     graph, arrays = _products(dtype)
-    with mock.patch.object(unrolling, "_is_counted", return_value=False):
+    with emitted_anew(), mock.patch.object(unrolling, "_is_counted", return_value=False):
         plain, once = _results(graph, arrays, target)
     with unrolled():
         several, text = _results(graph, arrays, target)
