@@ -30,13 +30,20 @@ def _shape(row: OpenRow, size: int) -> tuple[int, ...]:
     return tuple(n if isinstance(n, int) else size for n in row.shape)
 
 
-def _step(build: Callable[[Tensor], Tensor], shape: Any) -> sg.Step:
+def _graph(
+    build: Callable[[Tensor], Tensor], shape: Any, of_each: Callable[[Tensor], Tensor] = sg.sin
+) -> tuple[Tensor, list[Tensor]]:
+    """Return a placeholder of `shape`, and the result and its gradient, if it has one."""
     x = sg.placeholder(shape, "float64", name="x")
     y = build(x)
-    results = [y]
-    if y.dtype.is_float:
-        loss = sg.sum(sg.sin(y))
-        results += sg.gradients(loss, [x], unconnected_gradients="zero")
+    if not y.dtype.is_float:
+        return x, [y]
+    gradients = sg.gradients(sg.sum(of_each(y)), [x])
+    return x, [y, *(g for g in gradients if g is not None)]
+
+
+def _step(build: Callable[[Tensor], Tensor], shape: Any) -> sg.Step:
+    x, results = _graph(build, shape)
     return sg.compile([x], results, opt_level=0)
 
 
@@ -65,6 +72,32 @@ def _compare(row: OpenRow, size: int, open_step: sg.Step) -> None:
 @together("row", [row for row in ROWS if row.is_quick], ids=_name, at_once=10)
 def test_an_open_empty_axis_is_one_of_size_0(row: OpenRow) -> None:
     _compare(row, 0, _step(row.build, row.shape))
+
+
+def _gradient_is_refused(row: OpenRow, size: int) -> None:
+    """Assert that a gradient alone is refused where the op of a known size is.
+
+    That of a sum needs no result, of which it might have the demands.
+    """
+    shape = _shape(row, size)
+    x, results = _graph(row.build, row.shape, sg.negative)
+    of_known = _outcome(lambda: _graph(row.build, shape))
+    if isinstance(of_known, SymgradError) and len(results) == 2:
+        step = sg.compile([x], results[1], opt_level=0)
+        found = _outcome(lambda: step(np.zeros(shape)))
+        assert isinstance(found, SymgradError), f"size {size}: {found}, known: {of_known}"
+
+
+@together("row", [row for row in ROWS if row.is_quick], ids=_name, at_once=10)
+def test_a_gradient_alone_of_an_open_empty_axis_is_refused_as_well(row: OpenRow) -> None:
+    _gradient_is_refused(row, 0)
+
+
+@pytest.mark.slow
+@together("row", ROWS, ids=_name, at_once=20)
+def test_a_gradient_alone_of_an_open_axis_is_refused_as_well(row: OpenRow) -> None:
+    for size in _SIZES:
+        _gradient_is_refused(row, size)
 
 
 @pytest.mark.slow

@@ -144,7 +144,8 @@ def _require_least_reference(
 def _require_least_grad(
     _node: Node, g: Tensor, *, size: Dim, least: int, about: str, problem: str, is_index: bool
 ) -> Grads:
-    return (g,)
+    # A gradient may be all that a program computes.
+    return (require_least(g, size, least, about, problem, is_index=is_index),)
 
 
 def _require_least_kernel(
