@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any
 
 from symgrad.codegen import ir
-from symgrad.codegen.concolic import Maker, Path, TakenPath, Templates, TextWithNumbers
-from symgrad.codegen.llvm.kernels import emit_kernel
+from symgrad.codegen.concolic import Path, TakenPath, Templates, TextWithNumbers
+from symgrad.codegen.llvm.sized_functions import SizedFunction, sized_function
 from symgrad.codegen.loops.language import Fold, For, Kernel, Stmt
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.target import Target
@@ -34,17 +34,6 @@ class SizedText:
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SizedFunction:
-    """A function of symbolic sizes, what it calls, and what is passed to it for its numbers."""
-
-    path: TakenPath
-    function: ir.LLVMFunction
-    called: list[ir.LLVMFunction]
-    text: TextWithNumbers
-    lifted: Maker
-
-
 class AlikeKernels:
     """The kernels of a module of which many differ in the sizes of loops and buffers only.
 
@@ -54,7 +43,7 @@ class AlikeKernels:
     def __init__(self, kernels: Sequence[Kernel], target: Target) -> None:
         self.texts: dict[str, SizedText] = {}
         self._target = target
-        self._alike: dict[Hashable, Templates[_SizedFunction]] = {}
+        self._alike: dict[Hashable, Templates[SizedFunction]] = {}
         are_many = len(kernels) >= MIN_SIMILAR_KERNELS
         self._keys = {k.name: _key(k) for k in kernels} if are_many else {}
         self._counts = Counter(key for key, _ in self._keys.values())
@@ -68,36 +57,22 @@ class AlikeKernels:
         template = templates.found(sizes, lambda: self._traced(kernel, sizes))
         return None if template is None else self._instance(module, kernel.name, template, sizes)
 
-    def _traced(self, kernel: Kernel, sizes: tuple[int, ...]) -> _SizedFunction | None:
+    def _traced(self, kernel: Kernel, sizes: tuple[int, ...]) -> SizedFunction | None:
         """Emit a kernel with symbolic sizes, None if it needs more than its own function."""
         path = Path()
         sized = _with_sizes(kernel, sizes, path)
-        module = ir.Module()
-        made: list[ir.LLVMFunction] = []
-
-        def emit() -> str:
-            made.append(emit_kernel(module, sized, kernel.name, self._target))
-            return "\n".join([*made[0].lines()][1:-1])
-
-        text = path.text(emit)
-        (function,) = made
-        called = [made for made in module.globals.values() if made is not function]
-        if module.metadata or not all(_is_declared(made) for made in called):
-            return None
-        lifted = path.maker(tuple([_passed(value) for value in function.lifted]))
-        return _SizedFunction(path.taken(), function, called, text, lifted)
+        found = sized_function(path, ir.Module(), sized, self._target)
+        is_alone = not found.module.metadata and all(map(_is_declared, found.called))
+        return found if is_alone else None
 
     def _instance(
-        self, module: ir.Module, name: str, template: _SizedFunction, sizes: tuple[int, ...]
+        self, module: ir.Module, name: str, template: SizedFunction, sizes: tuple[int, ...]
     ) -> ir.LLVMFunction:
         numbers = template.path.numbers(sizes)
         function = template.function.like(module, name, lambda: template.text.of(numbers))
         for called in template.called:
             module.globals.setdefault(called.name, called)
-        lifted = zip(template.function.lifted, template.lifted(numbers), strict=True)
-        function.lifted = [
-            value if number is None else ir.Constant(value.type, number) for value, number in lifted
-        ]
+        function.lifted = template.passed(numbers)
         self.texts[name] = SizedText(template.text, numbers)
         return function
 
@@ -134,11 +109,6 @@ def _with_sizes(kernel: Kernel, sizes: tuple[int, ...], path: Path) -> Kernel:
 
 def _is_declared(made: object) -> bool:
     return isinstance(made, ir.LLVMFunction) and made.is_declaration
-
-
-def _passed(value: ir.Value) -> int | None:
-    """Return the number that calls pass, None of what no size is in."""
-    return value.number if isinstance(value, ir.Constant) else None
 
 
 def _key(kernel: Kernel) -> tuple[Hashable, tuple[int, ...]]:

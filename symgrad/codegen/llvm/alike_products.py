@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, TypeGuard
 
 from symgrad.codegen import ir
-from symgrad.codegen.concolic import Maker, Path, TakenPath, Templates, TextWithNumbers
+from symgrad.codegen.concolic import Path, Templates
 from symgrad.codegen.contract.kernels.leaf_functions import Leaf, leaf_function
 from symgrad.codegen.contract.lifted import can_lift
 from symgrad.codegen.contract.plans.plan import ContractPlan
@@ -25,12 +25,13 @@ from symgrad.codegen.contract.plans.products import keep_plan, product_plan
 from symgrad.codegen.llvm.kernels import emit_kernel
 from symgrad.codegen.llvm.lifting import is_lifted
 from symgrad.codegen.llvm.math.internal import is_internal
+from symgrad.codegen.llvm.sized_functions import SizedFunction, body_of, sized_function
 from symgrad.codegen.loops.language import Atom, Const, Kernel, Let, Op, Product, Stmt, Store
 from symgrad.codegen.loops.print import print_kernel
 from symgrad.codegen.loops.rewrite import arguments
 from symgrad.codegen.target import Target
 from symgrad.config import settings
-from symgrad.records import dataclass, replace
+from symgrad.records import replace
 
 MAX_PATHS = 12  # of products that are alike: a tile of each height is one, or two
 _MOST_KNOWN = 128  # kinds of products: a template has some twenty kilobytes of text
@@ -41,27 +42,12 @@ _STAND_IN = 0.3  # for a number that an epilogue is passed, whichever that is
 _OF_PLAN = 2 + len(_FOLLOWING)  # sizes; those of buffers are behind
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SizedProduct:
-    """The function of a product of symbolic sizes, in a module of its own.
-
-    `leaves` says of which leaf functions there are made; the numbers that calls pass are `lifted`.
-    """
-
-    path: TakenPath
-    module: ir.Module
-    function: ir.LLVMFunction
-    text: TextWithNumbers
-    leaves: dict[ir.LLVMFunction, Leaf]
-    lifted: Maker
-
-
 class _Alike:
     """Products that are the same but for their rows and terms, and how many there have been."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.templates: Templates[_SizedProduct] = Templates(MAX_PATHS)
+        self.templates: Templates[SizedFunction] = Templates(MAX_PATHS)
 
 
 # By the text of a kernel without sizes, and its plan without them.
@@ -159,7 +145,7 @@ def _plan_with_sizes(plan: ContractPlan, sizes: tuple[Any, ...]) -> ContractPlan
 
 def _traced(
     module: ir.Module, kernel: Kernel, plan: ContractPlan, target: Target
-) -> _SizedProduct | None:
+) -> SizedFunction | None:
     """Emit the kernel of a product with symbolic sizes, None if there is more than its function."""
     path, sizes = Path(), _sizes(kernel, plan)
     symbolic = tuple(path.sizes(sizes))
@@ -167,26 +153,18 @@ def _traced(
     (product,) = sized.body
     assert isinstance(product, Product), f"{kernel.name} is no product"
     keep_plan(product, _plan_with_sizes(plan, symbolic), target)
-    own = _module_beside(module)
-    made: list[ir.LLVMFunction] = []
-
-    def emit() -> str:
-        made.append(emit_kernel(own, sized, kernel.name, target))
-        return _body(made[0])
-
-    text = path.text(emit)
-    (function,) = made
-    leaves = {leaf: of for of, leaf in own.made_of.items()}
-    others = [g for g in own.globals.values() if g is not function and g not in leaves]
+    found = sized_function(path, _module_beside(module), sized, target)
+    function = found.function
+    leaves = _leaves(found)
+    others = [made for made in found.called if made not in leaves]
     is_sized = any("?" in attribute for attribute in function.attributes)
     stated = {v.ref for v in function.lifted if _is_number(v)}
     # Or the number that stands in for another is in the text.
     has_number = _lifted_number(product.body) is not None
-    is_sized |= has_number != bool(stated) or any(number in text.form for number in stated)
-    if own.metadata or is_sized or not all(_is_known_by_name(g) for g in others):
+    is_sized |= has_number != bool(stated) or any(number in found.text.form for number in stated)
+    if found.module.metadata or is_sized or not all(map(_is_known_by_name, others)):
         return None
-    lifted = path.maker(tuple([_passed(value) for value in function.lifted]))
-    return _SizedProduct(path.taken(), own, function, text, leaves, lifted)
+    return found
 
 
 def _module_beside(module: ir.Module) -> ir.Module:
@@ -196,18 +174,14 @@ def _module_beside(module: ir.Module) -> ir.Module:
     return own
 
 
-def _body(function: ir.LLVMFunction) -> str:
-    return "\n".join([*function.lines()][1:-1])
+def _leaves(template: SizedFunction) -> dict[ir.LLVMFunction, Leaf]:
+    """Return of which leaf functions there are made."""
+    return {leaf: of for of, leaf in template.module.made_of.items()}
 
 
 def _is_known_by_name(made: object) -> bool:
     """Return whether a function is of its name everywhere."""
     return isinstance(made, ir.LLVMFunction) and (made.is_declaration or is_internal(made.name))
-
-
-def _passed(value: ir.Value) -> int | None:
-    """Return the number that calls pass, None of what no size is in."""
-    return value.number if isinstance(value, ir.Constant) else None
 
 
 def _is_number(value: ir.Value) -> bool:
@@ -216,23 +190,24 @@ def _is_number(value: ir.Value) -> bool:
 
 
 def _instance(
-    module: ir.Module, kernel: Kernel, template: _SizedProduct, sizes: tuple[Any, ...]
+    module: ir.Module, kernel: Kernel, template: SizedFunction, sizes: tuple[Any, ...]
 ) -> ir.LLVMFunction:
     """Add the function of a template for `sizes`, and what it calls in the order it is met."""
     numbers = template.path.numbers(sizes)
     names: dict[str, str] = {}
+    leaves = _leaves(template)
     here: dict[Any, ir.LLVMFunction] = {}
 
     def body() -> str:
         return _renamed(template.text.of(numbers), names)
 
     function = template.function.like(module, kernel.name, body)
-    for made in template.module.globals.values():
-        if made in template.leaves:
-            here[made] = leaf_function(module, template.leaves[made])
+    for made in template.called:
+        if made in leaves:
+            here[made] = leaf_function(module, leaves[made])
             if here[made].name != made.name:
                 names[made.name] = here[made].name
-        elif made is not template.function and made.name not in module.globals:
+        elif made.name not in module.globals:
             _add(module, made)
     function.lifted = [here.get(v, v) for v in _lifted(kernel, template, numbers)]
     return function
@@ -246,34 +221,30 @@ def _add(module: ir.Module, called: ir.LLVMFunction) -> None:
         called.copied(module, called.name)
 
 
-def _lifted(kernel: Kernel, template: _SizedProduct, numbers: tuple[int, ...]) -> list[ir.Value]:
+def _lifted(kernel: Kernel, template: SizedFunction, numbers: tuple[int, ...]) -> list[ir.Value]:
     """Return what calls pass to a kernel, of leaf functions those of the template."""
     (product,) = kernel.body
     assert isinstance(product, Product), f"{kernel.name} is no product"
     number = _lifted_number(product.body)
-    values: list[ir.Value] = []
-    for value, size in zip(template.function.lifted, template.lifted(numbers), strict=True):
-        if size is not None:
-            value = ir.Constant(value.type, size)
-        elif _is_number(value) and number is not None:
-            value = ir.Constant(value.type, number.value)
-        values.append(value)
-    return values
+    passed = template.passed(numbers)
+    if number is None:
+        return passed
+    return [ir.Constant(v.type, number.value) if _is_number(v) else v for v in passed]
 
 
 def _verify(
     module: ir.Module,
     kernel: Kernel,
     target: Target,
-    template: _SizedProduct,
+    template: SizedFunction,
     sizes: tuple[Any, ...],
 ) -> None:
     """Raise AssertionError unless a template has for `sizes` what emitting the kernel gives."""
     own, numbers = _module_beside(module), template.path.numbers(sizes)
     emitted = emit_kernel(own, kernel, kernel.name, target)
     text = template.text.of(numbers)
-    assert text == _body(emitted), f"a template has given\n{text}"
-    assert [*own.made_of] == [*template.leaves.values()], "and it calls other leaf functions"
+    assert text == body_of(emitted), f"a template has given\n{text}"
+    assert [*own.made_of] == [*template.module.made_of], "and it calls other leaf functions"
     passed = [value.ref for value in _lifted(kernel, template, numbers)]
     assert passed == [value.ref for value in emitted.lifted], "and is passed other values"
 

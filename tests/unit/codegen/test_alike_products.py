@@ -14,7 +14,7 @@ from symgrad.codegen.concolic import TextWithNumbers
 from symgrad.codegen.contract import blocking
 from symgrad.codegen.contract.lifted import plan_sizes
 from symgrad.codegen.contract.plans.plan import ContractPlan
-from symgrad.codegen.llvm import alike_products, place
+from symgrad.codegen.llvm import alike_products, place, sized_functions
 from symgrad.codegen.llvm.module import emit_module
 from symgrad.codegen.loops.language import Kernel
 from symgrad.codegen.program.language import Program
@@ -33,7 +33,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Know no product yet, and note the kernels that are emitted."""
     alike_products._alike.cache_clear()
     names: list[str] = []
-    for module in (alike_products, place):
+    for module in (alike_products, place, sized_functions):
         monkeypatch.setattr(module, "emit_kernel", noting(names, module.emit_kernel))
     with override(verify=False):
         yield names
