@@ -168,12 +168,13 @@ def _written(x: Tensor, key: tuple[Any, ...], v: Any, mode: _Mode) -> Tensor:
     if any(bounds_of(item) is not None for item in items):
         return _windowed(x, items, value, mode)
     cuts = cuts_of(x, items)
+    x = with_room(x, cuts)  # before what is written, which would say so in other words
     if any(map(is_array, items)) or any(cut.step != 1 for cut in cuts):
         written = _scattered(x, items, cuts, value, mode)
     else:
         starts, sizes = [cut.start for cut in cuts], [cut.size for cut in cuts]
         written = _placed(x, items, starts, sizes, value, mode)
-    return with_room(written, cuts)  # not of x alone: the gradient to v is of the result
+    return with_room(written, cuts)  # as well: the gradient to v is of the result alone
 
 
 # ------------------------------------------------------------------------------------ windows
